@@ -1,0 +1,3 @@
+//! Being written.
+mod offline;
+pub use offline::Explorer;

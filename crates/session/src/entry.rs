@@ -1,0 +1,73 @@
+//! Entries: what waits to be said to a session. The queue that holds them is in `queue.rs`.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    ids::{EntryId, SessionId},
+    part::Part,
+};
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    /// The sender's; a known id is dropped.
+    pub id: EntryId,
+    pub source: Source,
+    #[serde(default)]
+    pub delivery: Delivery,
+    #[serde(default)]
+    pub priority: Priority,
+    pub parts: Vec<Part>,
+}
+
+impl Entry {
+    /// What a user typed: due at the next step boundary, ahead of notices.
+    pub fn user(id: EntryId, text: impl Into<crate::text::Text>) -> Self {
+        Self { id, source: Source::User, delivery: Delivery::NextStep, priority: Priority::Next, parts: vec![Part::text(text)] }
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.parts.iter().map(Part::bytes).sum()
+    }
+}
+
+/// Who speaks. Only the user carries the user's authority.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "from", rename_all = "snake_case")]
+pub enum Source {
+    User,
+    /// A task of this session that ended.
+    Task { task: SessionId },
+    /// Another agent's message.
+    Agent { session: SessionId, name: String },
+    Timer,
+    Hook { name: String },
+    Plugin { name: String },
+}
+
+impl Source {
+    /// Notices wait together and are delivered together; users and agents are answered one by one.
+    pub fn is_notice(&self) -> bool {
+        !matches!(self, Self::User | Self::Agent { .. })
+    }
+}
+
+/// When an entry may enter the conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Delivery {
+    /// At the next step boundary: it steers a running turn.
+    #[default]
+    NextStep,
+    /// When the turn has ended.
+    WhenIdle,
+}
+
+/// Orders what is due. `Now` also cancels the model stream in flight, never a tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Priority {
+    Now,
+    Next,
+    #[default]
+    Later,
+}

@@ -1,0 +1,223 @@
+//! Events: the settled facts a log holds. Past tense, small, never a delta, never a copy of what the log already says.
+//!
+//! Old logs fold for ever: fields are added with defaults, a new meaning is a new name, and an event this version does
+//! not know is kept as [`Event::Unknown`]. How facts change a session is in `apply.rs`; which facts a wish becomes, in
+//! `decide.rs`.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{
+    entry::Entry,
+    ids::{AskId, BatchId, CallId, EntryId, Hash, Seq, SessionId, Timestamp},
+    limit::Limit,
+    outcome::{Answer, By, How, Outcome},
+    part::Part,
+    rule::{Decision, Rules, Touch},
+    seams::{Finish, ModelFailure},
+    task::{Spawn, To},
+    text::Text,
+    usage::Usage,
+};
+
+/// An event at its place in a log.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    pub seq: Seq,
+    pub at: Timestamp,
+    pub batch: BatchId,
+    pub event: Event,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    Root,
+    Task,
+    Fork,
+    Internal,
+    Teammate,
+}
+
+/// An agent's definition as recorded when its session was created.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Recipe {
+    pub agent: String,
+    /// `provider/model`.
+    #[serde(default)]
+    pub model: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steps_max: Option<u64>,
+}
+
+/// A stretch of a log that is part of a transcript: records with `from < seq <= to`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Segment {
+    pub session: SessionId,
+    pub from: Seq,
+    pub to: Seq,
+}
+
+/// What the ledger set aside for a step in flight.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Reserved {
+    pub tokens: u64,
+    pub cost_usd: f64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Event {
+    /// The first fact of every log.
+    Created {
+        kind: Kind,
+        root: SessionId,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        parent: Option<SessionId>,
+        directory: String,
+        title: String,
+        recipe: Recipe,
+        /// Every ancestor's complete ordered rules.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        ceiling: Vec<Rules>,
+    },
+    /// What requests are made of from here on: the blob of a `Head`, and the model it is for.
+    Configured { head: Hash, model: String },
+    Queued { entry: Entry },
+    /// Entries left the queue and the model is called with what the log holds up to here.
+    StepStarted {
+        step: u64,
+        took: Vec<EntryId>,
+        #[serde(default)]
+        reserved: Reserved,
+        /// The last step at a limit: the model must not call tools.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        closing: bool,
+        /// What hooks and the kernel add to this step's message.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        notes: Vec<Part>,
+    },
+    /// The model's whole answer; `calls` facts `Called` follow in the same append.
+    Replied { step: u64, parts: Vec<Part>, calls: u64, usage: Usage, finish: Finish },
+    /// One call of the reply before it. `input` is JSON text as the model wrote it; the provider's id goes back to it.
+    Called {
+        call: CallId,
+        tool: String,
+        input: Text,
+        wire_id: String,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        touches: Vec<Touch>,
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        repeatable: bool,
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        title: String,
+        /// Absent while a look is owed, or when the call cannot run at all.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        decision: Option<Decision>,
+    },
+    /// There is no answer to this step. With `retry_at` it is tried again then, else the turn is over.
+    StepFailed {
+        step: u64,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        failure: Option<ModelFailure>,
+        error: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        retry_at: Option<Timestamp>,
+        /// What had been shown. Part of the conversation only where the turn ended by it.
+        #[serde(default)]
+        partial: Text,
+        #[serde(default)]
+        usage: Usage,
+    },
+    /// A hook looked at a call; this is what will run, and what it touches.
+    Looked { call: CallId, input: Text, touches: Vec<Touch>, by: String, decision: Decision },
+    Asked { ask: AskId, call: CallId, decision: Decision },
+    Answered { ask: AskId, call: CallId, answer: Answer, by: By },
+    CallStarted { call: CallId, attempt: u32 },
+    CallFinished { call: CallId, outcome: Outcome },
+    /// The turn was ended from outside: the model stream is dropped, calls are stopped.
+    Interrupted { by: By, hold: Hold },
+    /// Someone lifted the hold.
+    Resumed { by: By },
+    /// A new owner found work of a lost one. What only reads may run again; the rest is said to be lost.
+    TookOver { calls: u64 },
+    LimitReached { limit: Limit, words: String },
+    /// A child was promised; its id and its first words are in here, so that it can always be made.
+    TaskStarted { call: CallId, task: SessionId, round: u64, spawn: Spawn, wait: bool },
+    TaskEnded { task: SessionId, round: u64, how: How, result: Text, usage: Usage, to: To },
+    /// A foreground task goes on in the background; its call is answered.
+    Detached { task: SessionId },
+    /// The task was told to stop; until its end is known it is owed.
+    TaskStopped { task: SessionId, by: By },
+    /// This session's round is over and its subtree with it. The result is the text of `reply`, if there is one.
+    Ended {
+        round: u64,
+        how: How,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reply: Option<Seq>,
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        error: String,
+        usage: Usage,
+    },
+    /// The transcript now begins with these stretches of other logs.
+    Forked { segments: Vec<Segment> },
+    /// Everything before `tail_from` is now said by the summary.
+    Compacted { summary: Text, tail_from: Seq },
+    /// Everything after `to` is no longer part of the transcript.
+    Reverted { to: Seq },
+    /// A fact of a later version, kept as it came.
+    #[serde(untagged)]
+    Unknown(Value),
+}
+
+/// Why a session with due entries does not go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Hold {
+    /// Esc: only an entry newer than the hold wakes it.
+    Esc,
+    /// A message wakes it.
+    StoppedByModel,
+    /// Only the user wakes it.
+    StoppedByUser,
+    /// The model fails for good: the user, or a resume.
+    ModelError,
+    /// Three owners died on it without progress: the user, or a resume.
+    TakeOvers,
+    /// A limit ended the turn: the user, or a resume.
+    Limit,
+}
+
+impl Event {
+    /// Whether this version may append to a log that holds this event.
+    pub fn is_understood(&self) -> bool {
+        match self {
+            Self::Unknown(value) => value["ignorable"] == Value::Bool(true),
+            _ => true,
+        }
+    }
+
+    /// The name in the log.
+    pub fn name(&self) -> String {
+        match serde_json::to_value(self) {
+            Ok(Value::Object(fields)) => fields.get("type").and_then(Value::as_str).unwrap_or("unknown").to_owned(),
+            _ => "unknown".to_owned(),
+        }
+    }
+
+    /// Every text that may be long enough to leave the event for a blob.
+    pub fn texts_mut(&mut self) -> Vec<&mut Text> {
+        match self {
+            Self::Queued { entry } => entry.parts.iter_mut().flat_map(Part::texts_mut).collect(),
+            Self::StepStarted { notes: parts, .. } | Self::Replied { parts, .. } => parts.iter_mut().flat_map(Part::texts_mut).collect(),
+            Self::Called { input: text, .. }
+            | Self::Looked { input: text, .. }
+            | Self::StepFailed { partial: text, .. }
+            | Self::TaskEnded { result: text, .. }
+            | Self::Compacted { summary: text, .. } => vec![text],
+            Self::TaskStarted { spawn, .. } => vec![&mut spawn.prompt],
+            Self::CallFinished { outcome, .. } => outcome.texts_mut(),
+            _ => Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Limits: what a tree may spend, and the admission of the next step against it.
+//!
+//! The sums are kept by the ledger (`engine`), which asks [`Standing::admit`]; a refusal becomes the fact `LimitReached`.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    event::Reserved,
+    usage::{Prices, Usage},
+};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Limit {
+    Steps,
+    Tokens,
+    Cost,
+    /// `--timeout`, for the whole tree.
+    Time,
+}
+
+/// What a tree may use up. `None` is no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Limits {
+    pub steps: Option<u64>,
+    pub tokens: Option<u64>,
+    pub cost_usd: Option<f64>,
+}
+
+/// What a tree has used up, and what its steps in flight may still use.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Standing {
+    pub limits: Limits,
+    pub steps: u64,
+    pub spent: Usage,
+    pub reserved: Reserved,
+}
+
+/// One step that wants to be admitted.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Wish {
+    /// The larger of body bytes / 4 and the session's last counted input.
+    pub input_estimate: u64,
+    pub output_max: u64,
+    pub prices: Prices,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Admission {
+    Go { reserved: Reserved, output_max: u64 },
+    /// The step limit is used up: one last step, without tools.
+    Closing { reserved: Reserved, output_max: u64 },
+    Refused(Limit),
+}
+
+impl Standing {
+    /// Spent and reserved plus the estimated input above a limit refuses the step; otherwise its output is lowered to what is left.
+    pub fn admit(&self, wish: Wish) -> Admission {
+        let mut output_max = wish.output_max;
+        if let Some(limit) = self.limits.tokens {
+            let left = limit.saturating_sub(self.spent.tokens() + self.reserved.tokens + wish.input_estimate);
+            if left == 0 {
+                return Admission::Refused(Limit::Tokens);
+            }
+            output_max = output_max.min(left);
+        }
+        let input_cost = wish.input_estimate as f64 * wish.prices.input / 1_000_000.0;
+        if let Some(limit) = self.limits.cost_usd {
+            let left = limit - self.spent.cost_usd - self.reserved.cost_usd - input_cost;
+            if left <= 0.0 {
+                return Admission::Refused(Limit::Cost);
+            }
+            if 0.0 < wish.prices.output {
+                let affordable = (left * 1_000_000.0 / wish.prices.output) as u64;
+                if affordable == 0 {
+                    return Admission::Refused(Limit::Cost);
+                }
+                output_max = output_max.min(affordable);
+            }
+        }
+        let reserved = Reserved {
+            tokens: wish.input_estimate + output_max,
+            cost_usd: input_cost + output_max as f64 * wish.prices.output / 1_000_000.0,
+        };
+        match self.limits.steps {
+            Some(limit) if limit <= self.steps => Admission::Closing { reserved, output_max },
+            _ => Admission::Go { reserved, output_max },
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! The seams: everything that may be swapped for a test or another machine.
+//!
+//! Object-safe traits with boxed futures and no runtime. Who implements them: `models` (Model), `tools` (Tool, Workspace),
+//! `store` (Log, Lease, Inbox), `engine` (Live, Stop), `cli` and tests (Hook, Clock).
+
+mod hook;
+mod log;
+mod model;
+mod tool;
+
+use std::{future::Future, pin::Pin};
+
+pub use hook::{Before, Hook, HookedCall};
+pub use log::{Append, AppendError, Inbox, Lease, LeaseError, Letter, Log, Ownership, Posted, ReadError};
+pub use model::{Block, Finish, Head, Live, Message, Model, ModelError, ModelFacts, ModelFailure, Params, Progress, Reply, ReplyPart, Request, Role, ToolChoice};
+pub use tool::{CommandLine, Ended, Look, Process, SpawnError, Stop, Tool, ToolCall, ToolContext, ToolSpec, Workspace};
+
+use crate::ids::Timestamp;
+
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+pub trait Clock: Send + Sync {
+    fn now(&self) -> Timestamp;
+}

@@ -1,0 +1,131 @@
+//! The tool seam: what a tool is, what it may know, and where its processes run.
+//!
+//! A tool never asks for permission and never calls the loop: before its verdict it says what it would touch,
+//! and when it runs it is allowed to.
+
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{BoxFuture, Live};
+use crate::{
+    ids::{CallId, SessionId},
+    outcome::Outcome,
+    rule::Touch,
+};
+
+/// What the model is told about a tool.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ToolSpec {
+    pub name: String,
+    pub description: String,
+    /// JSON schema of the input, an object.
+    pub schema: Value,
+}
+
+/// What a call would reach, found out before its verdict.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Look {
+    pub touches: Vec<Touch>,
+    /// Only reads: after a crash it may simply run again.
+    pub repeatable: bool,
+    /// A few words for a list: `src/main.rs`, `cargo test`.
+    pub title: String,
+}
+
+/// A call as its tool sees it: the input is a valid JSON object.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolCall {
+    pub id: CallId,
+    pub input: Value,
+}
+
+/// What a running call has around it.
+pub struct ToolContext {
+    pub session: SessionId,
+    pub workspace: Arc<dyn Workspace>,
+    pub live: Arc<dyn Live>,
+    pub stop: Arc<dyn Stop>,
+    /// A private folder for the full text of long outputs; the model may read files in it.
+    pub spool: PathBuf,
+    /// A scratch value kept per session and tool while the session is open (which files were read, the shell's folder).
+    pub memory: Arc<std::sync::Mutex<serde_json::Map<String, Value>>>,
+}
+
+/// Tells a running call to end: soon, and with what it has.
+pub trait Stop: Send + Sync {
+    fn is_stopped(&self) -> bool;
+    /// Ready when the call should stop.
+    fn stopped(&self) -> BoxFuture<'_, ()>;
+}
+
+pub trait Tool: Send + Sync {
+    fn spec(&self) -> &ToolSpec;
+
+    /// What this input would touch. An `Err` is told to the model and the call does not run.
+    /// May resolve paths; must not change anything.
+    fn look(&self, input: &Value, workspace: &dyn Workspace) -> Result<Look, String>;
+
+    /// Runs to an outcome. When told to stop, ends within three seconds as `Cancelled` with what there is.
+    fn run<'a>(&'a self, call: &'a ToolCall, context: &'a ToolContext) -> BoxFuture<'a, Outcome>;
+}
+
+/// A command to start. The environment is complete: nothing is inherited.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CommandLine {
+    pub argv: Vec<String>,
+    pub cwd: PathBuf,
+    pub env: Vec<(String, String)>,
+    /// Where stdout and stderr go, together, appended. There is no pipe that a grandchild could hold.
+    pub output: PathBuf,
+    /// Whose process this is; in its environment as `POSSE_CALL`.
+    pub call: CallId,
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ended {
+    Code(i32),
+    Signal(i32),
+    /// The keeper is gone; whether the process did its work is unknown.
+    Unknown,
+}
+
+/// A started process and everything below it.
+pub trait Process: Send + Sync {
+    fn pid(&self) -> u32;
+    /// Ready when the main process has ended. What it left behind may still run: see `end`.
+    fn wait(&self) -> BoxFuture<'_, Ended>;
+    /// Ends the process and all its descendants: TERM, `grace`, KILL. Ready when none is left.
+    fn end(&self, grace: Duration) -> BoxFuture<'_, ()>;
+}
+
+#[derive(Debug)]
+pub struct SpawnError {
+    pub words: String,
+}
+
+impl fmt::Display for SpawnError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.words)
+    }
+}
+
+impl std::error::Error for SpawnError {}
+
+/// Where a session's tools act.
+pub trait Workspace: Send + Sync {
+    /// The canonical root; relative paths of tools start at `cwd`, which is it or below it.
+    fn root(&self) -> &Path;
+    fn cwd(&self) -> &Path;
+    fn spawn<'a>(&'a self, line: CommandLine) -> BoxFuture<'a, Result<Arc<dyn Process>, SpawnError>>;
+    /// Ends every process that an earlier owner started for these calls.
+    fn sweep<'a>(&'a self, calls: &'a [CallId]) -> BoxFuture<'a, ()>;
+}

@@ -1,0 +1,40 @@
+//! Tasks: the parent's side of a child session. A task's id is the child's id.
+//!
+//! The protocol needs no transaction over two logs: the parent records the promise first, the child's `Ended` is the
+//! truth, and the parent records it once, keyed by (task, round). See `ARCHITECTURE.md`.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    ids::{CallId, EntryId},
+    text::Text,
+};
+
+/// Everything needed to make the child and say its first words.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Spawn {
+    pub agent: String,
+    pub description: String,
+    pub prompt: Text,
+    /// The key of the prompt in the child's queue.
+    pub entry: EntryId,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Ends without a word to the model.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub internal: bool,
+}
+
+/// Where a task's end went; follows from the parent's own state when it is recorded.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "to", rename_all = "snake_case")]
+pub enum To {
+    /// The call that waited for it.
+    Call { call: CallId },
+    /// A notice in the queue.
+    Queue { entry: EntryId },
+    /// Nobody: internal work.
+    Internal,
+}

@@ -1,0 +1,65 @@
+//! A text in a fact: inline while it is short, the hash of a blob when it is long.
+//!
+//! Facts stay small so that a log can be folded without its texts. Who turns an inline text into a blob
+//! is the writer of the append (`engine`); who reads it back is `context`, through [`Texts`].
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::Hash;
+
+/// The size above which a text leaves its event. An event holds a few of them and must stay under [`EVENT_BYTES_MAX`].
+pub const INLINE_BYTES_MAX: usize = 4 * 1024;
+
+/// No event in a log is larger than this.
+pub const EVENT_BYTES_MAX: usize = 16 * 1024;
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Text {
+    Inline(String),
+    Stored { blob: Hash, bytes: u64 },
+}
+
+impl Text {
+    pub fn bytes(&self) -> u64 {
+        match self {
+            Self::Inline(text) => text.len() as u64,
+            Self::Stored { bytes, .. } => *bytes,
+        }
+    }
+
+    /// The words themselves, if they are here; a stored text must be read through [`Texts`].
+    pub fn inline(&self) -> Option<&str> {
+        match self {
+            Self::Inline(text) => Some(text),
+            Self::Stored { .. } => None,
+        }
+    }
+
+    pub fn is_blank(&self) -> bool {
+        matches!(self, Self::Inline(text) if text.trim().is_empty())
+    }
+}
+
+impl Default for Text {
+    fn default() -> Self {
+        Self::Inline(String::new())
+    }
+}
+
+impl From<&str> for Text {
+    fn from(text: &str) -> Self {
+        Self::Inline(text.to_owned())
+    }
+}
+
+impl From<String> for Text {
+    fn from(text: String) -> Self {
+        Self::Inline(text)
+    }
+}
+
+/// Reads stored texts back. A text that cannot be read is worded as such, so that a session is never bricked by one blob.
+pub trait Texts {
+    fn text(&self, text: &Text) -> String;
+}

@@ -1,0 +1,56 @@
+//! What a step cost: tokens by kind, and money by the model's prices.
+
+use std::ops::AddAssign;
+
+use serde::{Deserialize, Serialize};
+
+/// Tokens of one or many model calls. `input` never includes cache reads, whatever the provider counts.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Usage {
+    #[serde(default)]
+    pub input: u64,
+    #[serde(default)]
+    pub output: u64,
+    #[serde(default)]
+    pub cache_read: u64,
+    #[serde(default)]
+    pub cache_write: u64,
+    #[serde(default)]
+    pub cost_usd: f64,
+}
+
+impl Usage {
+    /// What counts against a token budget.
+    pub fn tokens(&self) -> u64 {
+        self.input + self.output + self.cache_read + self.cache_write
+    }
+
+    /// The same tokens with their price at these prices.
+    pub fn priced(self, prices: &Prices) -> Self {
+        let cost = self.input as f64 * prices.input + self.output as f64 * prices.output + self.cache_read as f64 * prices.cache_read + self.cache_write as f64 * prices.cache_write;
+        Self { cost_usd: cost / 1_000_000.0, ..self }
+    }
+}
+
+impl AddAssign for Usage {
+    fn add_assign(&mut self, more: Self) {
+        self.input += more.input;
+        self.output += more.output;
+        self.cache_read += more.cache_read;
+        self.cache_write += more.cache_write;
+        self.cost_usd += more.cost_usd;
+    }
+}
+
+/// USD per million tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Prices {
+    #[serde(default)]
+    pub input: f64,
+    #[serde(default)]
+    pub output: f64,
+    #[serde(default)]
+    pub cache_read: f64,
+    #[serde(default)]
+    pub cache_write: f64,
+}
