@@ -36,12 +36,21 @@ impl Entry {
 pub enum Source {
     User,
     /// A task of this session that ended.
-    Task { task: SessionId },
+    Task {
+        task: SessionId,
+    },
     /// Another agent's message.
-    Agent { session: SessionId, name: String },
+    Agent {
+        session: SessionId,
+        name: String,
+    },
     Timer,
-    Hook { name: String },
-    Plugin { name: String },
+    Hook {
+        name: String,
+    },
+    Plugin {
+        name: String,
+    },
 }
 
 impl Source {

@@ -82,8 +82,13 @@ pub enum Event {
         ceiling: Vec<Rules>,
     },
     /// What requests are made of from here on: the blob of a `Head`, and the model it is for.
-    Configured { head: Hash, model: String },
-    Queued { entry: Entry },
+    Configured {
+        head: Hash,
+        model: String,
+    },
+    Queued {
+        entry: Entry,
+    },
     /// Entries left the queue and the model is called with what the log holds up to here.
     StepStarted {
         step: u64,
@@ -98,7 +103,13 @@ pub enum Event {
         notes: Vec<Part>,
     },
     /// The model's whole answer; `calls` facts `Called` follow in the same append.
-    Replied { step: u64, parts: Vec<Part>, calls: u64, usage: Usage, finish: Finish },
+    Replied {
+        step: u64,
+        parts: Vec<Part>,
+        calls: u64,
+        usage: Usage,
+        finish: Finish,
+    },
     /// One call of the reply before it. `input` is JSON text as the model wrote it; the provider's id goes back to it.
     Called {
         call: CallId,
@@ -130,25 +141,74 @@ pub enum Event {
         usage: Usage,
     },
     /// A hook looked at a call; this is what will run, and what it touches.
-    Looked { call: CallId, input: Text, touches: Vec<Touch>, by: String, decision: Decision },
-    Asked { ask: AskId, call: CallId, decision: Decision },
-    Answered { ask: AskId, call: CallId, answer: Answer, by: By },
-    CallStarted { call: CallId, attempt: u32 },
-    CallFinished { call: CallId, outcome: Outcome },
+    Looked {
+        call: CallId,
+        input: Text,
+        touches: Vec<Touch>,
+        by: String,
+        decision: Decision,
+    },
+    Asked {
+        ask: AskId,
+        call: CallId,
+        decision: Decision,
+    },
+    Answered {
+        ask: AskId,
+        call: CallId,
+        answer: Answer,
+        by: By,
+    },
+    CallStarted {
+        call: CallId,
+        attempt: u32,
+    },
+    CallFinished {
+        call: CallId,
+        outcome: Outcome,
+    },
     /// The turn was ended from outside: the model stream is dropped, calls are stopped.
-    Interrupted { by: By, hold: Hold },
+    Interrupted {
+        by: By,
+        hold: Hold,
+    },
     /// Someone lifted the hold.
-    Resumed { by: By },
+    Resumed {
+        by: By,
+    },
     /// A new owner found work of a lost one. What only reads may run again; the rest is said to be lost.
-    TookOver { calls: u64 },
-    LimitReached { limit: Limit, words: String },
+    TookOver {
+        calls: u64,
+    },
+    LimitReached {
+        limit: Limit,
+        words: String,
+    },
     /// A child was promised; its id and its first words are in here, so that it can always be made.
-    TaskStarted { call: CallId, task: SessionId, round: u64, spawn: Spawn, wait: bool },
-    TaskEnded { task: SessionId, round: u64, how: How, result: Text, usage: Usage, to: To },
+    TaskStarted {
+        call: CallId,
+        task: SessionId,
+        round: u64,
+        spawn: Spawn,
+        wait: bool,
+    },
+    TaskEnded {
+        task: SessionId,
+        round: u64,
+        how: How,
+        result: Text,
+        usage: Usage,
+        to: To,
+    },
     /// A foreground task goes on in the background; its call is answered.
-    Detached { task: SessionId },
+    Detached {
+        task: SessionId,
+    },
     /// The task was told to stop; until its end is known it is owed.
-    TaskStopped { task: SessionId, by: By },
+    TaskStopped {
+        task: SessionId,
+        by: By,
+    },
     /// This session's round is over and its subtree with it. The result is the text of `reply`, if there is one.
     Ended {
         round: u64,
@@ -160,11 +220,18 @@ pub enum Event {
         usage: Usage,
     },
     /// The transcript now begins with these stretches of other logs.
-    Forked { segments: Vec<Segment> },
+    Forked {
+        segments: Vec<Segment>,
+    },
     /// Everything before `tail_from` is now said by the summary.
-    Compacted { summary: Text, tail_from: Seq },
+    Compacted {
+        summary: Text,
+        tail_from: Seq,
+    },
     /// Everything after `to` is no longer part of the transcript.
-    Reverted { to: Seq },
+    Reverted {
+        to: Seq,
+    },
     /// A fact of a later version, kept as it came.
     #[serde(untagged)]
     Unknown(Value),

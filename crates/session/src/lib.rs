@@ -4,31 +4,46 @@
 //! no randomness and no IO in here: time and chance come in with [`Given`], and what should happen outside comes out as
 //! [`Effect`]s. Recovery is not a separate path: fold the log, then ask what is owed.
 
+mod apply;
+mod command;
+mod decide;
+mod draft;
 mod entry;
 mod event;
 mod ids;
 mod limit;
 mod outcome;
+mod owed;
 mod part;
+mod queue;
+mod retry;
 mod rule;
 mod seams;
+mod state;
 mod summary;
 mod task;
 mod text;
 mod usage;
+mod words;
 
+pub use command::{Asking, Command, Effect, EffectKey, Given, Report, Wanted};
+pub use draft::Draft;
 pub use entry::{Delivery, Entry, Priority, Source};
 pub use event::{Event, Hold, Kind, Recipe, Record, Reserved, Segment};
 pub use ids::{AskId, BatchId, CallId, EntryId, Epoch, Hash, Ids, LetterId, Seq, SessionId, Timestamp};
 pub use limit::{Admission, Limit, Limits, Standing, Wish};
 pub use outcome::{Answer, By, How, Outcome, Scope};
+pub use owed::Permit;
 pub use part::Part;
+pub use queue::{QUEUE_MAX, Queue, Waiting};
+pub use retry::{WAIT_MAX, retry_after};
 pub use rule::{Decision, Rule, Rules, Touch, Verdict, judge, key_of, wildcard};
 pub use seams::{
-    Append, AppendError, Before, Block, BoxFuture, Clock, CommandLine, Ended, Finish, Head, Hook, HookedCall, Inbox, Lease, LeaseError, Letter, Live, Log, Look,
-    Message, Model, ModelError, ModelFacts, ModelFailure, Ownership, Params, Posted, Process, Progress, ReadError, Reply, ReplyPart, Request, Role, SpawnError,
-    Stop, Tool, ToolCall, ToolChoice, ToolContext, ToolSpec, Workspace,
+    Append, AppendError, Before, Block, BoxFuture, Clock, CommandLine, Ended, Finish, Head, Hook, HookedCall, Inbox, Lease, LeaseError,
+    Letter, Live, Log, Look, Message, Model, ModelError, ModelFacts, ModelFailure, Ownership, Params, Posted, Process, Progress, ReadError,
+    Reply, ReplyPart, Request, Role, SpawnError, Stop, Tool, ToolCall, ToolChoice, ToolContext, ToolSpec, Workspace,
 };
+pub use state::{Birth, CallState, Configuration, OpenCall, OpenStep, OpenTask, Retry, Round, Session, Transcript};
 pub use summary::{SUMMARY_VERSION, Status, Summary};
 pub use task::{Spawn, To};
 pub use text::{EVENT_BYTES_MAX, INLINE_BYTES_MAX, Text, Texts};

@@ -47,9 +47,15 @@ pub struct Wish {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Admission {
-    Go { reserved: Reserved, output_max: u64 },
+    Go {
+        reserved: Reserved,
+        output_max: u64,
+    },
     /// The step limit is used up: one last step, without tools.
-    Closing { reserved: Reserved, output_max: u64 },
+    Closing {
+        reserved: Reserved,
+        output_max: u64,
+    },
     Refused(Limit),
 }
 

@@ -21,12 +21,20 @@ pub enum Outcome {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         attachments: Vec<Part>,
     },
-    Failed { error: Text },
-    Denied { why: Text },
+    Failed {
+        error: Text,
+    },
+    Denied {
+        why: Text,
+    },
     /// Never started, or stopped in time.
-    Cancelled { partial: Text },
+    Cancelled {
+        partial: Text,
+    },
     /// Started, and nobody knows how it ended. Never run again by us.
-    Lost { partial: Text },
+    Lost {
+        partial: Text,
+    },
 }
 
 impl Outcome {
@@ -63,8 +71,13 @@ impl Outcome {
 
     pub fn texts_mut(&mut self) -> Vec<&mut Text> {
         match self {
-            Self::Done { output, attachments, .. } => std::iter::once(output).chain(attachments.iter_mut().flat_map(Part::texts_mut)).collect(),
-            Self::Failed { error: text } | Self::Denied { why: text } | Self::Cancelled { partial: text } | Self::Lost { partial: text } => vec![text],
+            Self::Done { output, attachments, .. } => {
+                std::iter::once(output).chain(attachments.iter_mut().flat_map(Part::texts_mut)).collect()
+            }
+            Self::Failed { error: text }
+            | Self::Denied { why: text }
+            | Self::Cancelled { partial: text }
+            | Self::Lost { partial: text } => vec![text],
         }
     }
 }
@@ -82,9 +95,14 @@ pub enum Scope {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "snake_case")]
 pub enum Answer {
-    Yes { scope: Scope },
+    Yes {
+        scope: Scope,
+    },
     /// Words for the model, if the person gave any.
-    No { #[serde(default, skip_serializing_if = "String::is_empty")] say: String },
+    No {
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        say: String,
+    },
 }
 
 /// Who answered an ask, stopped or resumed something.

@@ -33,7 +33,13 @@ pub enum Part {
     /// The user named an agent.
     Agent { name: String },
     /// The user ran an agent directly.
-    Subtask { agent: String, description: String, prompt: Text, #[serde(default, skip_serializing_if = "Option::is_none")] command: Option<String> },
+    Subtask {
+        agent: String,
+        description: String,
+        prompt: Text,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        command: Option<String>,
+    },
     /// Where in a reply a call stood.
     Call { call: CallId },
     /// A file this step changed: which, and the hashes before and after.

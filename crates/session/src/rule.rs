@@ -99,9 +99,12 @@ impl Rules {
 
     pub fn judge(&self, touch: &Touch) -> Decision {
         match self.matching(touch) {
-            Some(rule) => {
-                Decision { verdict: rule.action, touch: Some(touch.clone()), rule: Some(format!("{}({})", rule.key, rule.pattern)), origin: rule.origin.clone() }
-            }
+            Some(rule) => Decision {
+                verdict: rule.action,
+                touch: Some(touch.clone()),
+                rule: Some(format!("{}({})", rule.key, rule.pattern)),
+                origin: rule.origin.clone(),
+            },
             None => Decision { verdict: Verdict::Ask, touch: Some(touch.clone()), rule: None, origin: String::new() },
         }
     }

@@ -27,7 +27,10 @@ impl Usage {
 
     /// The same tokens with their price at these prices.
     pub fn priced(self, prices: &Prices) -> Self {
-        let cost = self.input as f64 * prices.input + self.output as f64 * prices.output + self.cache_read as f64 * prices.cache_read + self.cache_write as f64 * prices.cache_write;
+        let cost = self.input as f64 * prices.input
+            + self.output as f64 * prices.output
+            + self.cache_read as f64 * prices.cache_read
+            + self.cache_write as f64 * prices.cache_write;
         Self { cost_usd: cost / 1_000_000.0, ..self }
     }
 }

@@ -96,7 +96,9 @@ pub struct Ownership {
 #[derive(Debug)]
 pub enum LeaseError {
     /// A living process owns the tree: post a letter.
-    Held { by: Option<u32> },
+    Held {
+        by: Option<u32>,
+    },
     Unavailable(String),
 }
 
@@ -121,12 +123,21 @@ pub trait Lease: Send + Sync {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Letter {
-    Say { entry: Entry },
-    Answer { ask: AskId, answer: Answer },
+    Say {
+        entry: Entry,
+    },
+    Answer {
+        ask: AskId,
+        answer: Answer,
+    },
     /// Ends the turn, or with `tree` everything below too, until the user speaks again.
-    Stop { tree: bool },
+    Stop {
+        tree: bool,
+    },
     Resume,
-    Detach { task: SessionId },
+    Detach {
+        task: SessionId,
+    },
 }
 
 /// A letter as it lies in the inbox.

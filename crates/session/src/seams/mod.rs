@@ -12,7 +12,10 @@ use std::{future::Future, pin::Pin};
 
 pub use hook::{Before, Hook, HookedCall};
 pub use log::{Append, AppendError, Inbox, Lease, LeaseError, Letter, Log, Ownership, Posted, ReadError};
-pub use model::{Block, Finish, Head, Live, Message, Model, ModelError, ModelFacts, ModelFailure, Params, Progress, Reply, ReplyPart, Request, Role, ToolChoice};
+pub use model::{
+    Block, Finish, Head, Live, Message, Model, ModelError, ModelFacts, ModelFailure, Params, Progress, Reply, ReplyPart, Request, Role,
+    ToolChoice,
+};
 pub use tool::{CommandLine, Ended, Look, Process, SpawnError, Stop, Tool, ToolCall, ToolContext, ToolSpec, Workspace};
 
 use crate::ids::Timestamp;

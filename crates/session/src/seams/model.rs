@@ -52,16 +52,36 @@ pub struct Message {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Block {
-    Text { text: String },
+    Text {
+        text: String,
+    },
     /// Thinking to be echoed. Without a signature most providers want it left out: their encoder decides.
-    Reasoning { text: String, signature: Option<String> },
+    Reasoning {
+        text: String,
+        signature: Option<String>,
+    },
     /// `data` is base64.
-    Image { mime: String, data: String },
+    Image {
+        mime: String,
+        data: String,
+    },
     /// `input` is the text of a JSON object; `id` is what goes on the wire, unique in the conversation.
-    Call { id: String, tool: String, input: String },
-    Result { id: String, text: String, error: bool, images: Vec<(String, String)> },
+    Call {
+        id: String,
+        tool: String,
+        input: String,
+    },
+    Result {
+        id: String,
+        text: String,
+        error: bool,
+        images: Vec<(String, String)>,
+    },
     /// A provider's own block, sent back only to the provider of that name.
-    Opaque { provider: String, raw: Value },
+    Opaque {
+        provider: String,
+        raw: Value,
+    },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,10 +115,20 @@ pub struct Reply {
 #[derive(Debug, Clone, PartialEq)]
 pub enum ReplyPart {
     Text(String),
-    Reasoning { text: String, signature: Option<String> },
+    Reasoning {
+        text: String,
+        signature: Option<String>,
+    },
     /// `input` is the text exactly as the model wrote it (empty means `{}`); it may be no valid JSON.
-    Call { id: String, tool: String, input: String },
-    Opaque { provider: String, raw: Value },
+    Call {
+        id: String,
+        tool: String,
+        input: String,
+    },
+    Opaque {
+        provider: String,
+        raw: Value,
+    },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -204,11 +234,19 @@ pub enum Progress {
     Text(String),
     Reasoning(String),
     /// The model has begun to write a call.
-    CallNamed { tool: String },
+    CallNamed {
+        tool: String,
+    },
     /// A running tool printed this.
-    Output { call: CallId, text: String },
+    Output {
+        call: CallId,
+        text: String,
+    },
     /// The step waits: for a retry, a lane, a person.
-    Waiting { why: String, until: Option<crate::ids::Timestamp> },
+    Waiting {
+        why: String,
+        until: Option<crate::ids::Timestamp>,
+    },
     /// Bytes came that are no content (pings, comments).
     Alive,
 }

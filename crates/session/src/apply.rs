@@ -1,0 +1,305 @@
+//! Folding one fact into the state. Total: every fact a log can hold has a meaning here, in any order.
+//!
+//! This is the only thing replay runs, so a changed decision never breaks an old log.
+
+use std::sync::Arc;
+
+use crate::{
+    entry::{Delivery, Priority, Source},
+    event::{Event, Hold, Record, Segment},
+    ids::{CallId, Seq},
+    outcome::{Answer, How, Outcome, Scope},
+    queue::{Waiting, fingerprint},
+    rule::{Decision, Rule, Verdict},
+    state::{Birth, CallState, Configuration, OpenCall, OpenStep, OpenTask, Retry, Session},
+    task::To,
+    usage::Usage,
+};
+
+/// An error is kept in the state only to be shown; its full words are in the log.
+const ERROR_CHARS_MAX: usize = 500;
+
+impl Session {
+    pub fn apply(&mut self, record: &Record) {
+        self.head = record.seq;
+        match &record.event {
+            Event::Created { .. } => self.apply_created(&record.event),
+            Event::Configured { head, model } => {
+                self.configured = Some(Arc::new(Configuration { head: head.clone(), model: model.clone() }))
+            }
+            Event::Queued { entry } => {
+                self.queue.push(entry, record.seq);
+                self.woken_by(&entry.source);
+                self.open_round();
+            }
+            Event::StepStarted { step, took, closing, .. } => {
+                self.queue.take(took);
+                self.step = Some(OpenStep { step: *step, closing: *closing, since: record.at });
+                (self.steps, self.answering, self.cut_short, self.resumed) = (step + 1, true, false, false);
+                self.retry.at = None;
+                self.open_round();
+            }
+            Event::Replied { calls, usage, .. } => self.apply_replied(record.seq, *calls, *usage),
+            Event::Called { .. } => self.apply_called(record),
+            Event::StepFailed { failure, error, retry_at, usage, .. } => {
+                self.step = None;
+                self.spend(*usage);
+                match retry_at {
+                    Some(at) => self.retry = Retry { count: self.retry.count + 1, at: Some(*at) },
+                    None if failure.is_some() => self.stand_still(Hold::ModelError, How::Failed, error),
+                    None => {}
+                }
+            }
+            Event::Looked { call, decision, .. } => {
+                if let Some(open) = self.open_mut(call) {
+                    open.seq = record.seq;
+                    open.state = CallState::Judged(decision.clone());
+                }
+            }
+            Event::Asked { ask, call, decision } => self.set(call, CallState::Asked { ask: ask.clone(), decision: decision.clone() }),
+            Event::Answered { call, answer, .. } => self.apply_answered(call, answer),
+            Event::CallStarted { call, attempt } => {
+                if let Some(open) = self.open_mut(call) {
+                    (open.attempts, open.state) = (*attempt, CallState::Running);
+                }
+            }
+            Event::CallFinished { call, outcome } => self.finish(call, outcome),
+            Event::Interrupted { hold, .. } => self.apply_interrupted(*hold),
+            Event::Resumed { .. } => {
+                self.hold = None;
+                self.takeovers = 0;
+                self.retry = Retry::default();
+                self.resumed = self.cut_short && !self.answering;
+                self.answering |= self.cut_short;
+                if self.wants_step() {
+                    self.open_round();
+                }
+            }
+            Event::TookOver { .. } => self.apply_took_over(record),
+            Event::LimitReached { words, .. } => {
+                self.step = None;
+                self.stop_running();
+                self.stand_still(Hold::Limit, How::Limit, words);
+            }
+            Event::Forked { segments } => {
+                self.transcript.closed = Arc::new(segments.clone());
+                self.transcript.open_from = record.seq;
+            }
+            Event::Compacted { tail_from, .. } => self.apply_compacted(record.seq, *tail_from),
+            Event::Reverted { to } => self.apply_reverted(record.seq, *to),
+            Event::Ended { .. } => self.round.open = false,
+            Event::TaskStarted { .. } | Event::TaskEnded { .. } | Event::Detached { .. } | Event::TaskStopped { .. } => {
+                self.apply_task(record)
+            }
+            Event::Unknown(_) => self.foreign |= !record.event.is_understood(),
+        }
+    }
+
+    fn apply_created(&mut self, event: &Event) {
+        let Event::Created { kind, root, parent, directory, title, recipe, ceiling } = event else { return };
+        self.birth = Some(Arc::new(Birth {
+            kind: *kind,
+            root: root.clone(),
+            parent: parent.clone(),
+            directory: directory.clone(),
+            title: title.clone(),
+            recipe: recipe.clone(),
+            ceiling: ceiling.clone(),
+        }));
+    }
+
+    fn apply_replied(&mut self, seq: Seq, calls: u64, usage: Usage) {
+        let closing = self.step.take().is_some_and(|step| step.closing);
+        self.spend(usage);
+        self.last_input = usage.input + usage.cache_read + usage.cache_write;
+        (self.last_reply, self.round.reply) = (Some(seq), Some(seq));
+        (self.retry, self.takeovers) = (Retry::default(), 0);
+        self.answering = 0 < calls && !closing;
+        if !self.answering {
+            (self.round.how, self.round.error) = (How::Completed, String::new());
+        }
+    }
+
+    fn apply_called(&mut self, record: &Record) {
+        let Event::Called { call, tool, input, repeatable, decision, .. } = &record.event else { return };
+        let print = match input.inline() {
+            Some(text) => fingerprint(tool) ^ fingerprint(text).rotate_left(1),
+            None => fingerprint(&format!("{tool} {input:?}")),
+        };
+        self.repeats = (print, if self.repeats.0 == print { self.repeats.1 + 1 } else { 1 });
+        let state = decision.clone().map_or(CallState::Unlooked, CallState::Judged);
+        self.calls.push(OpenCall { call: call.clone(), tool: tool.clone(), seq: record.seq, repeatable: *repeatable, attempts: 0, state });
+    }
+
+    fn apply_answered(&mut self, call: &CallId, answer: &Answer) {
+        let Some(CallState::Asked { decision, .. }) = self.open_mut(call).map(|open| open.state.clone()) else { return };
+        let verdict = match answer {
+            Answer::Yes { .. } => Verdict::Allow,
+            Answer::No { .. } => Verdict::Deny,
+        };
+        if let (Answer::Yes { scope: Scope::Session | Scope::Tree | Scope::Project }, Some(touch)) = (answer, &decision.touch) {
+            self.grants.0.push(Rule {
+                key: touch.key.clone(),
+                pattern: touch.pattern.clone(),
+                action: Verdict::Allow,
+                origin: "an answer".into(),
+            });
+        }
+        self.set(call, CallState::Judged(Decision { verdict, ..decision }));
+    }
+
+    fn apply_interrupted(&mut self, hold: Hold) {
+        self.cut_short = self.answering || !self.calls.is_empty();
+        (self.step, self.answering) = (None, false);
+        self.stop_running();
+        let how = if matches!(hold, Hold::ModelError | Hold::TakeOvers) { How::Failed } else { How::Stopped };
+        let words = if hold == Hold::TakeOvers { "three processes died while running this session" } else { "interrupted" };
+        self.stand_still(hold, how, words);
+    }
+
+    /// What the lost owner had open: the step is asked again, calls that only read run again.
+    fn apply_took_over(&mut self, record: &Record) {
+        self.takeovers += 1;
+        if self.step.take().is_some() {
+            self.retry.at = Some(record.at);
+        }
+        for open in &mut self.calls {
+            if open.repeatable && open.state == CallState::Running {
+                open.state = CallState::Judged(Decision::allow());
+            }
+        }
+    }
+
+    fn apply_compacted(&mut self, seq: Seq, tail_from: Seq) {
+        let mut closed = vec![Segment { session: self.id.clone(), from: seq - 1, to: seq }];
+        closed.extend(
+            self.own_stretches(seq - 1)
+                .into_iter()
+                .filter(|own| tail_from < own.to)
+                .map(|own| Segment { from: own.from.max(tail_from), ..own }),
+        );
+        self.transcript.closed = Arc::new(closed);
+        self.transcript.open_from = seq;
+    }
+
+    fn apply_reverted(&mut self, seq: Seq, to: Seq) {
+        let foreign = self.transcript.closed.iter().filter(|segment| segment.session != self.id).cloned();
+        let own = self.own_stretches(seq - 1).into_iter().filter(|own| own.from < to).map(|own| Segment { to: own.to.min(to), ..own });
+        self.transcript.closed = Arc::new(foreign.chain(own).collect());
+        self.transcript.open_from = seq;
+    }
+
+    fn own_stretches(&self, head: Seq) -> Vec<Segment> {
+        let mut own: Vec<Segment> = self.transcript.closed.iter().filter(|segment| segment.session == self.id).cloned().collect();
+        if self.transcript.open_from < head {
+            own.push(Segment { session: self.id.clone(), from: self.transcript.open_from, to: head });
+        }
+        own
+    }
+
+    fn apply_task(&mut self, record: &Record) {
+        match &record.event {
+            Event::TaskStarted { call, task, round, spawn, wait } => {
+                self.tasks_started += u64::from(*round == 1);
+                let waiting = wait.then(|| call.clone());
+                self.tasks
+                    .insert(task.clone(), OpenTask { round: *round, waiting, internal: spawn.internal, stopped: false, seq: record.seq });
+                self.set(call, CallState::Waiting { task: task.clone() });
+                self.open_round();
+            }
+            Event::TaskEnded { task, round, result, to, .. } => {
+                if self.tasks.get(task).is_some_and(|open| open.round == *round) {
+                    self.tasks.remove(task);
+                }
+                match to {
+                    To::Call { call } => self.finish(call, &Outcome::done("")),
+                    To::Queue { entry } => {
+                        let source = Source::Task { task: task.clone() };
+                        self.woken_by(&source);
+                        let (delivery, priority, bytes, seq) = (Delivery::NextStep, Priority::Later, result.bytes(), record.seq);
+                        self.queue.push_notice(Waiting { id: entry.clone(), source, delivery, priority, bytes, seq });
+                        self.open_round();
+                    }
+                    To::Internal => {}
+                }
+            }
+            Event::Detached { task } => {
+                if let Some(open) = self.tasks.get_mut(task) {
+                    open.waiting = None;
+                }
+            }
+            Event::TaskStopped { task, .. } => {
+                if let Some(open) = self.tasks.get_mut(task) {
+                    open.stopped = true;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A new entry lifts a hold if it comes from someone who may.
+    fn woken_by(&mut self, source: &Source) {
+        let wakes = match self.hold {
+            None => false,
+            Some(Hold::Esc) => true,
+            Some(Hold::StoppedByModel) => !source.is_notice(),
+            Some(Hold::StoppedByUser | Hold::ModelError | Hold::TakeOvers | Hold::Limit) => *source == Source::User,
+        };
+        if wakes {
+            self.hold = None;
+            self.takeovers = 0;
+            self.retry = Retry::default();
+        }
+    }
+
+    fn open_round(&mut self) {
+        if !self.round.open {
+            let number = self.round.number + 1;
+            self.round =
+                crate::state::Round { number, open: true, how: How::Completed, error: String::new(), usage: Usage::default(), reply: None };
+        }
+    }
+
+    fn stand_still(&mut self, hold: Hold, how: How, words: &str) {
+        self.hold = Some(hold);
+        (self.round.how, self.round.error) = (how, words.chars().take(ERROR_CHARS_MAX).collect());
+    }
+
+    fn stop_running(&mut self) {
+        for open in &mut self.calls {
+            if open.state == CallState::Running {
+                open.state = CallState::Stopping;
+            }
+        }
+    }
+
+    fn spend(&mut self, usage: Usage) {
+        self.usage += usage;
+        self.round.usage += usage;
+    }
+
+    fn finish(&mut self, call: &CallId, outcome: &Outcome) {
+        let before = self.calls.len();
+        let attempts = self.call(call).map_or(0, |open| open.attempts);
+        self.calls.retain(|open| open.call != *call);
+        if self.calls.len() == before {
+            return;
+        }
+        // A failure before the call was ever started is the model's: its input made no sense.
+        match outcome {
+            Outcome::Failed { .. } if attempts == 0 => self.misfires += 1,
+            Outcome::Lost { .. } => {}
+            _ => (self.misfires, self.takeovers) = (0, 0),
+        }
+    }
+
+    fn set(&mut self, call: &CallId, state: CallState) {
+        if let Some(open) = self.open_mut(call) {
+            open.state = state;
+        }
+    }
+
+    fn open_mut(&mut self, call: &CallId) -> Option<&mut OpenCall> {
+        self.calls.iter_mut().find(|open| open.call == *call)
+    }
+}

@@ -1,0 +1,170 @@
+//! Wishes and reports (in), effects (out), and what a decision is given.
+//!
+//! A wish is imperative, a fact is past tense, and they are different types: `decide.rs` turns the one into the other.
+
+use crate::{
+    entry::Entry,
+    event::{Event, Hold},
+    ids::{AskId, CallId, Hash, Ids, SessionId, Timestamp},
+    limit::Limit,
+    outcome::{Answer, By, How, Outcome},
+    part::Part,
+    rule::{Rules, Touch},
+    seams::{Finish, Look, ModelFailure},
+    task::Spawn,
+    text::Text,
+    usage::Usage,
+};
+
+/// What somebody asks of a session, or reports to it.
+#[derive(Debug, Clone)]
+pub enum Command {
+    /// The first fact: an `Event::Created`. Nothing if the session exists.
+    Create(Box<Event>),
+    /// What requests are made of; takes effect between turns only.
+    Configure {
+        head: Hash,
+        model: String,
+    },
+    Say(Entry),
+    Answer {
+        ask: AskId,
+        answer: Answer,
+        by: By,
+    },
+    /// Ends the turn. `partial` is what the model had said so far.
+    Interrupt {
+        by: By,
+        hold: Hold,
+        partial: Text,
+    },
+    Resume {
+        by: By,
+    },
+    /// The first thing an owner says after folding a log it did not write.
+    TakeOver,
+    /// A limit of the tree is used up and the turn ends here.
+    Limit {
+        limit: Limit,
+        words: String,
+        partial: Text,
+    },
+    /// A running call starts a child.
+    Spawn {
+        call: CallId,
+        task: SessionId,
+        spawn: Box<Spawn>,
+        wait: bool,
+    },
+    /// A foreground task goes on in the background.
+    Detach {
+        task: SessionId,
+    },
+    StopTask {
+        task: SessionId,
+        by: By,
+    },
+    Report(Report),
+}
+
+/// What the outside world says of work it was owed. A report nobody waits for is nothing.
+#[derive(Debug, Clone)]
+pub enum Report {
+    Reply { step: u64, parts: Vec<Part>, calls: Vec<Wanted>, usage: Usage, finish: Finish },
+    ModelFailed { step: u64, failure: ModelFailure, words: String, retry_after: Option<std::time::Duration>, partial: Text, usage: Usage },
+    Looked { call: CallId, input: Text, look: Result<Look, String>, by: String },
+    CallFinished { call: CallId, outcome: Outcome },
+    TaskEnded { task: SessionId, round: u64, how: How, result: Text, usage: Usage },
+}
+
+/// A call the model asked for, with the look at it; `Err` is why it cannot run.
+#[derive(Debug, Clone)]
+pub struct Wanted {
+    pub call: CallId,
+    pub wire_id: String,
+    pub tool: String,
+    pub input: Text,
+    pub look: Result<Look, String>,
+}
+
+impl Wanted {
+    pub(crate) fn touches(&self) -> Vec<Touch> {
+        self.look.as_ref().map(|look| look.touches.clone()).unwrap_or_default()
+    }
+}
+
+/// Who can be asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asking {
+    /// Somebody may answer, now or later.
+    Open,
+    /// Nobody: every ask is refused at once, by policy.
+    Nobody,
+}
+
+/// Time, chance, names and rules: everything a decision may depend on besides the session.
+pub struct Given<'a> {
+    pub now: Timestamp,
+    pub ids: &'a dyn Ids,
+    /// In 0..1, for jitter.
+    pub chance: f64,
+    pub rules: &'a Rules,
+    pub asking: Asking,
+    /// Whether a hook wants to look at calls before their verdict.
+    pub looks: bool,
+}
+
+/// Work that should be going on, begun or not. Level-triggered: owed until its fact is in the log.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Effect {
+    /// Call the model; not before a time if the last attempt failed.
+    CallModel {
+        step: u64,
+        not_before: Option<Timestamp>,
+    },
+    /// Ask the hooks about a call.
+    Look {
+        call: CallId,
+    },
+    RunCall {
+        call: CallId,
+    },
+    /// See that a child exists and runs, and report its end.
+    Watch {
+        task: SessionId,
+        round: u64,
+    },
+    /// Tell a child to stop.
+    StopTask {
+        task: SessionId,
+        round: u64,
+    },
+    /// Record the end of the round; done as soon as begun.
+    Conclude {
+        round: u64,
+    },
+}
+
+/// What an effect is recognised by: the same key is the same work.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum EffectKey {
+    Model(u64),
+    Look(CallId),
+    Run(CallId),
+    Watch(SessionId, u64),
+    StopTask(SessionId, u64),
+    Conclude(u64),
+}
+
+impl Effect {
+    pub fn key(&self) -> EffectKey {
+        match self {
+            Self::CallModel { step, .. } => EffectKey::Model(*step),
+            Self::Look { call } => EffectKey::Look(call.clone()),
+            Self::RunCall { call } => EffectKey::Run(call.clone()),
+            Self::Watch { task, round } => EffectKey::Watch(task.clone(), *round),
+            Self::StopTask { task, round } => EffectKey::StopTask(task.clone(), *round),
+            Self::Conclude { round } => EffectKey::Conclude(*round),
+        }
+    }
+}

@@ -1,0 +1,336 @@
+//! From wishes and reports to facts. Pure: what it needs besides the session comes in with [`Given`].
+//!
+//! A report that nobody waits for (from a lost race or a dead run) becomes nothing. Nothing here changes the session:
+//! the facts do, in `apply.rs`.
+
+use crate::{
+    command::{Asking, Command, Given, Report, Wanted},
+    entry::{Entry, Priority},
+    event::{Event, Hold},
+    ids::{AskId, CallId, EntryId, SessionId},
+    limit::Limit,
+    outcome::{Answer, By, Outcome},
+    retry::retry_after,
+    rule::{Decision, Touch, Verdict, judge},
+    seams::Look,
+    state::{CallState, OpenCall, Session},
+    task::To,
+    text::Text,
+    words,
+};
+
+/// So many equal calls in a row are asked about.
+const REPEATS_MAX: u32 = 3;
+
+/// So many owners may die on a session before it waits for a person.
+const TAKEOVERS_MAX: u32 = 3;
+
+/// A call that only reads is started at most so often.
+const ATTEMPTS_MAX: u32 = 3;
+
+impl Session {
+    pub fn decide(&self, command: Command, given: &Given) -> Vec<Event> {
+        match command {
+            Command::Create(created) if self.head == 0 => vec![*created],
+            Command::Create(_) => Vec::new(),
+            Command::Configure { head, model } => self.configure(head, model),
+            Command::Say(entry) => self.say(entry, given),
+            Command::Answer { ask, answer, by } => self.answer(&ask, answer, by),
+            Command::Interrupt { by, hold, partial } => self.halt(Event::Interrupted { by, hold }, words::INTERRUPTED, partial, by),
+            Command::Limit { limit, words, partial } => {
+                self.halt(Event::LimitReached { limit, words: words.clone() }, &words, partial, By::Kernel)
+            }
+            Command::Resume { by } if self.hold.is_some() => vec![Event::Resumed { by }],
+            Command::Resume { .. } => Vec::new(),
+            Command::TakeOver => self.take_over(given),
+            Command::Spawn { call, task, spawn, wait } => self.spawn(call, task, *spawn, wait),
+            Command::Detach { task } => self.detach(task),
+            Command::StopTask { task, by } => match self.tasks.get(&task) {
+                Some(open) if !open.stopped => vec![Event::TaskStopped { task, by }],
+                _ => Vec::new(),
+            },
+            Command::Report(report) => self.take_report(report, given),
+        }
+    }
+
+    fn configure(&self, head: crate::ids::Hash, model: String) -> Vec<Event> {
+        let same = self.configured.as_ref().is_some_and(|now| now.head == head && now.model == model);
+        let inside_turn = self.step.is_some() || self.answering || !self.calls.is_empty();
+        if same || (inside_turn && self.configured.is_some()) { Vec::new() } else { vec![Event::Configured { head, model }] }
+    }
+
+    fn say(&self, entry: Entry, given: &Given) -> Vec<Event> {
+        if self.queue.knows(&entry.id) || !self.queue.accepts(&entry.source) {
+            return Vec::new();
+        }
+        let urgent = entry.priority == Priority::Now;
+        let mut events = vec![Event::Queued { entry }];
+        if let (true, Some(step)) = (urgent, &self.step) {
+            events.push(Event::StepFailed {
+                step: step.step,
+                failure: None,
+                error: words::SUPERSEDED.into(),
+                retry_at: Some(given.now),
+                partial: Text::default(),
+                usage: Default::default(),
+            });
+        }
+        events
+    }
+
+    fn take_report(&self, report: Report, given: &Given) -> Vec<Event> {
+        match report {
+            Report::Reply { step, parts, calls, usage, finish } if self.is_at(step) => {
+                let mut events = vec![Event::Replied { step, parts, calls: calls.len() as u64, usage, finish }];
+                events.extend(self.called(calls, given));
+                if self.step.as_ref().is_some_and(|open| open.closing) {
+                    events.push(Event::LimitReached { limit: Limit::Steps, words: words::STEPS_USED_UP.into() });
+                }
+                events
+            }
+            Report::ModelFailed { step, failure, words, retry_after: asked, partial, usage } if self.is_at(step) => {
+                let wait = retry_after(failure, self.retry.count + 1, asked, given.chance);
+                vec![Event::StepFailed {
+                    step,
+                    failure: Some(failure),
+                    error: words,
+                    retry_at: wait.map(|wait| given.now.plus(wait)),
+                    partial,
+                    usage,
+                }]
+            }
+            Report::Looked { call, input, look, by } => self.looked(call, input, look, by, given),
+            Report::CallFinished { call, outcome } => match self.call(&call).map(|open| &open.state) {
+                Some(CallState::Running | CallState::Stopping) => vec![Event::CallFinished { call, outcome }],
+                _ => Vec::new(),
+            },
+            Report::TaskEnded { task, round, how, result, usage } => match self.tasks.get(&task) {
+                Some(open) if open.round == round => {
+                    let to = match &open.waiting {
+                        Some(call) if self.call(call).is_some() => To::Call { call: call.clone() },
+                        _ if open.internal => To::Internal,
+                        _ => To::Queue { entry: EntryId::fresh(given.ids) },
+                    };
+                    vec![Event::TaskEnded { task, round, how, result, usage, to }]
+                }
+                _ => Vec::new(),
+            },
+            Report::Reply { .. } | Report::ModelFailed { .. } => Vec::new(),
+        }
+    }
+
+    fn is_at(&self, step: u64) -> bool {
+        self.step.as_ref().is_some_and(|open| open.step == step)
+    }
+
+    /// Every call of a reply, with its verdict and what follows from it.
+    fn called(&self, calls: Vec<Wanted>, given: &Given) -> Vec<Event> {
+        let closing = self.step.as_ref().is_some_and(|open| open.closing);
+        let mut events = Vec::new();
+        let mut after = self.clone();
+        for wanted in calls {
+            let mut called = Event::Called {
+                call: wanted.call.clone(),
+                tool: wanted.tool.clone(),
+                input: wanted.input.clone(),
+                wire_id: wanted.wire_id.clone(),
+                touches: wanted.touches(),
+                repeatable: wanted.look.as_ref().is_ok_and(|look| look.repeatable),
+                title: wanted.look.as_ref().map(|look| look.title.clone()).unwrap_or_default(),
+                decision: None,
+            };
+            after.note_repeat(&called);
+            let call = wanted.call.clone();
+            match wanted.look {
+                Err(error) => {
+                    let error = if 2 <= after.misfires { format!("{error}\n{}", words::MISFIRES) } else { error };
+                    after.misfires += 1;
+                    events.push(called);
+                    events.push(Event::CallFinished { call, outcome: Outcome::failed(error) });
+                }
+                Ok(_) if closing => {
+                    events.push(called);
+                    events.push(Event::CallFinished { call, outcome: Outcome::denied(words::STEPS_USED_UP) });
+                }
+                Ok(_) if given.looks => events.push(called),
+                Ok(look) => {
+                    after.misfires = 0;
+                    let verdict = after.judge(&wanted.tool, look.touches, given);
+                    if let Event::Called { decision, touches, .. } = &mut called {
+                        if let Some(doom) = verdict.touch.clone().filter(|touch| touch.key == "doom_loop") {
+                            touches.push(doom);
+                        }
+                        *decision = Some(verdict.clone());
+                    }
+                    events.push(called);
+                    events.extend(self.follow(&call, &verdict, given));
+                }
+            }
+        }
+        events
+    }
+
+    fn note_repeat(&mut self, called: &Event) {
+        let record =
+            crate::event::Record { seq: self.head, at: Default::default(), batch: crate::ids::BatchId::new(""), event: called.clone() };
+        let calls = self.calls.len();
+        self.apply(&record);
+        self.calls.truncate(calls);
+    }
+
+    /// Today's rules and every ceiling; a repeated call is a touch of its own; a person's grant lifts an ask, never a deny.
+    fn judge(&self, tool: &str, mut touches: Vec<Touch>, given: &Given) -> Decision {
+        if REPEATS_MAX <= self.repeats.1 {
+            if touches.is_empty() {
+                touches.push(Touch::new(crate::rule::key_of(tool), "*"));
+            }
+            touches.push(Touch::new("doom_loop", tool));
+        }
+        let ceiling = self.birth.as_ref().map_or(&[][..], |birth| &birth.ceiling);
+        let decision = judge(tool, &touches, given.rules, ceiling);
+        match (&decision.verdict, &decision.touch) {
+            (Verdict::Ask, Some(touch)) if self.grants.matching(touch).is_some() => {
+                let left: Vec<Touch> = touches.iter().filter(|touch| self.grants.matching(touch).is_none()).cloned().collect();
+                if left.is_empty() { Decision { verdict: Verdict::Allow, ..decision } } else { judge(tool, &left, given.rules, ceiling) }
+            }
+            _ => decision,
+        }
+    }
+
+    /// What a verdict leads to, beyond itself.
+    fn follow(&self, call: &CallId, decision: &Decision, given: &Given) -> Vec<Event> {
+        match decision.verdict {
+            Verdict::Allow => Vec::new(),
+            Verdict::Deny => vec![Event::CallFinished { call: call.clone(), outcome: Outcome::denied(words::denied(decision)) }],
+            Verdict::Ask => {
+                let ask = AskId::fresh(given.ids);
+                let mut events = vec![Event::Asked { ask: ask.clone(), call: call.clone(), decision: decision.clone() }];
+                if given.asking == Asking::Nobody {
+                    events.extend(refuse(ask, call.clone(), decision));
+                }
+                events
+            }
+        }
+    }
+
+    fn looked(&self, call: CallId, input: Text, look: Result<Look, String>, by: String, given: &Given) -> Vec<Event> {
+        let Some(OpenCall { state: CallState::Unlooked, tool, .. }) = self.call(&call) else { return Vec::new() };
+        match look {
+            Err(words) => vec![Event::CallFinished { call, outcome: Outcome::denied(words) }],
+            Ok(look) => {
+                let decision = self.judge(tool, look.touches.clone(), given);
+                let mut events = vec![Event::Looked { call: call.clone(), input, touches: look.touches, by, decision: decision.clone() }];
+                events.extend(self.follow(&call, &decision, given));
+                events
+            }
+        }
+    }
+
+    fn answer(&self, ask: &AskId, answer: Answer, by: By) -> Vec<Event> {
+        let Some((_, open)) = self.open_asks().find(|(open, _)| *open == ask) else { return Vec::new() };
+        let (call, ask) = (open.call.clone(), ask.clone());
+        let refused = match &answer {
+            Answer::Yes { .. } => None,
+            Answer::No { say } => Some(Outcome::denied(words::refused(say))),
+        };
+        let mut events = vec![Event::Answered { ask, call: call.clone(), answer, by }];
+        events.extend(refused.map(|outcome| Event::CallFinished { call, outcome }));
+        events
+    }
+
+    /// Ends the turn here: drops the stream, cancels what has not started, tells foreground tasks to stop.
+    fn halt(&self, fact: Event, why: &str, partial: Text, by: By) -> Vec<Event> {
+        let idle = self.step.is_none() && self.calls.is_empty() && !self.wants_step();
+        if idle {
+            return Vec::new();
+        }
+        let mut events = Vec::new();
+        if let Some(open) = &self.step {
+            events.push(Event::StepFailed {
+                step: open.step,
+                failure: None,
+                error: why.to_owned(),
+                retry_at: None,
+                partial,
+                usage: Default::default(),
+            });
+        }
+        events.push(fact);
+        for open in &self.calls {
+            match &open.state {
+                CallState::Unlooked | CallState::Judged(_) | CallState::Asked { .. } => {
+                    events.push(Event::CallFinished { call: open.call.clone(), outcome: Outcome::cancelled("") });
+                }
+                CallState::Waiting { task } if self.tasks.get(task).is_some_and(|task| task.waiting.is_some() && !task.stopped) => {
+                    events.push(Event::TaskStopped { task: task.clone(), by });
+                }
+                CallState::Running | CallState::Stopping | CallState::Waiting { .. } => {}
+            }
+        }
+        events
+    }
+
+    /// Work begun by an owner that is gone cannot be trusted either way. What only reads runs again, a few times.
+    fn take_over(&self, given: &Given) -> Vec<Event> {
+        let mut events = Vec::new();
+        let begun = self.calls.iter().filter(|open| matches!(open.state, CallState::Running | CallState::Stopping)).count();
+        if self.step.is_some() || 0 < begun {
+            events.push(Event::TookOver { calls: begun as u64 });
+        }
+        for open in &self.calls {
+            let again = open.repeatable && open.state == CallState::Running && open.attempts < ATTEMPTS_MAX;
+            match &open.state {
+                CallState::Running | CallState::Stopping if !again => {
+                    events.push(Event::CallFinished { call: open.call.clone(), outcome: Outcome::Lost { partial: Text::default() } });
+                }
+                CallState::Judged(decision) => events.extend(self.follow(&open.call, decision, given)),
+                CallState::Asked { ask, decision } if given.asking == Asking::Nobody => {
+                    events.extend(refuse(ask.clone(), open.call.clone(), decision))
+                }
+                _ => {}
+            }
+        }
+        if matches!(events.first(), Some(Event::TookOver { .. })) && TAKEOVERS_MAX <= self.takeovers + 1 {
+            let mut after = self.clone();
+            for event in &events {
+                after.apply(&crate::event::Record {
+                    seq: self.head,
+                    at: given.now,
+                    batch: crate::ids::BatchId::new(""),
+                    event: event.clone(),
+                });
+            }
+            let fact = Event::Interrupted { by: By::Kernel, hold: Hold::TakeOvers };
+            events.extend(after.halt(fact, words::INTERRUPTED, Text::default(), By::Kernel));
+        }
+        events
+    }
+
+    fn spawn(&self, call: CallId, task: SessionId, spawn: crate::task::Spawn, wait: bool) -> Vec<Event> {
+        let running = self.call(&call).is_some_and(|open| open.state == CallState::Running);
+        if !running || self.tasks.contains_key(&task) {
+            return Vec::new();
+        }
+        let launched = Outcome::done(words::launched(&task));
+        let mut events = vec![Event::TaskStarted { call: call.clone(), task, round: 1, spawn, wait }];
+        if !wait {
+            events.push(Event::CallFinished { call, outcome: launched });
+        }
+        events
+    }
+
+    fn detach(&self, task: SessionId) -> Vec<Event> {
+        match self.tasks.get(&task).and_then(|open| open.waiting.clone()) {
+            Some(call) => {
+                let outcome = Outcome::done(words::launched(&task));
+                vec![Event::Detached { task }, Event::CallFinished { call, outcome }]
+            }
+            None => Vec::new(),
+        }
+    }
+}
+
+fn refuse(ask: AskId, call: CallId, decision: &Decision) -> Vec<Event> {
+    let answered = Event::Answered { ask, call: call.clone(), answer: Answer::No { say: String::new() }, by: By::Policy };
+    vec![answered, Event::CallFinished { call, outcome: Outcome::denied(words::nobody(decision)) }]
+}

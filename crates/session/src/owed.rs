@@ -1,0 +1,78 @@
+//! What the world owes a session right now, and the facts that record a beginning.
+//!
+//! A function of the state, so there is no recovery code: fold, then keep going what is owed.
+
+use crate::{
+    command::{Effect, Given},
+    event::{Event, Reserved},
+    part::Part,
+    rule::Verdict,
+    state::{CallState, Session},
+    words,
+};
+
+/// Leave to begin an effect, from whoever keeps the lanes and the ledger.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Permit {
+    pub reserved: Reserved,
+    /// The last step at a limit.
+    pub closing: bool,
+}
+
+impl Session {
+    /// Everything owed now. Asking twice gives the same answer until facts change.
+    pub fn owed(&self) -> Vec<Effect> {
+        let mut owed = Vec::new();
+        for open in &self.calls {
+            match &open.state {
+                CallState::Unlooked => owed.push(Effect::Look { call: open.call.clone() }),
+                CallState::Judged(decision) if decision.verdict == Verdict::Allow => owed.push(Effect::RunCall { call: open.call.clone() }),
+                CallState::Running => owed.push(Effect::RunCall { call: open.call.clone() }),
+                CallState::Judged(_) | CallState::Asked { .. } | CallState::Stopping | CallState::Waiting { .. } => {}
+            }
+        }
+        for (task, open) in &self.tasks {
+            owed.push(Effect::Watch { task: task.clone(), round: open.round });
+            if open.stopped {
+                owed.push(Effect::StopTask { task: task.clone(), round: open.round });
+            }
+        }
+        if let Some(open) = &self.step {
+            owed.push(Effect::CallModel { step: open.step, not_before: None });
+        } else if self.calls.is_empty() && self.wants_step() {
+            owed.push(Effect::CallModel { step: self.steps, not_before: self.retry.at });
+        } else if self.round.open && self.is_quiet() {
+            owed.push(Effect::Conclude { round: self.round.number });
+        }
+        owed
+    }
+
+    /// The facts that record the start of owed work; they are in the log before the work begins.
+    pub fn begin(&self, effect: &Effect, permit: Permit, notes: Vec<Part>, _given: &Given) -> Vec<Event> {
+        if self.has_begun(effect) {
+            return Vec::new();
+        }
+        match effect {
+            Effect::CallModel { step, .. } => {
+                let mut notes = notes;
+                if self.resumed {
+                    notes.push(Part::reminder(words::RESUMED));
+                }
+                if permit.closing {
+                    notes.push(Part::reminder(words::CLOSING));
+                }
+                let took = self.queue.due(self.answering);
+                vec![Event::StepStarted { step: *step, took, reserved: permit.reserved, closing: permit.closing, notes }]
+            }
+            Effect::RunCall { call } => {
+                let attempt = self.call(call).map_or(1, |open| open.attempts + 1);
+                vec![Event::CallStarted { call: call.clone(), attempt }]
+            }
+            Effect::Conclude { round } => {
+                let error = self.round.error.clone();
+                vec![Event::Ended { round: *round, how: self.round.how, reply: self.round.reply, error, usage: self.round.usage }]
+            }
+            Effect::Look { .. } | Effect::Watch { .. } | Effect::StopTask { .. } => Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! The queue: entries waiting to be said, in the order they arrived.
+//!
+//! Knows nothing of models or clocks, and holds no texts: an entry is its place in the log. It leaves only by
+//! `StepStarted`; see `owed.rs` for when.
+
+use std::collections::VecDeque;
+
+use crate::{
+    entry::{Delivery, Entry, Priority, Source},
+    ids::{EntryId, Seq},
+};
+
+/// More waiting entries than anyone reads; beyond it users, agents and plugins are refused, completions are not.
+pub const QUEUE_MAX: usize = 1_000;
+
+/// What one step takes in at most; a single larger entry goes alone.
+const STEP_BYTES_MAX: u64 = 256 * 1024;
+
+/// How many sender's ids are remembered. Letters are deleted by the append that takes them in, so only the last few can come twice.
+const SEEN_MAX: usize = 512;
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Waiting {
+    pub id: EntryId,
+    pub source: Source,
+    pub delivery: Delivery,
+    pub priority: Priority,
+    pub bytes: u64,
+    /// The record that holds its words.
+    pub seq: Seq,
+}
+
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Queue {
+    waiting: Vec<Waiting>,
+    seen: VecDeque<u64>,
+}
+
+impl Queue {
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    pub fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    pub fn waiting(&self) -> &[Waiting] {
+        &self.waiting
+    }
+
+    pub fn knows(&self, id: &EntryId) -> bool {
+        self.seen.contains(&fingerprint(id.as_str()))
+    }
+
+    /// Whether there is room. A task's end, a timer and a hook always fit.
+    pub fn accepts(&self, source: &Source) -> bool {
+        self.waiting.len() < QUEUE_MAX || matches!(source, Source::Task { .. } | Source::Timer | Source::Hook { .. })
+    }
+
+    pub(crate) fn push(&mut self, entry: &Entry, seq: Seq) {
+        self.push_notice(Waiting {
+            id: entry.id.clone(),
+            source: entry.source.clone(),
+            delivery: entry.delivery,
+            priority: entry.priority,
+            bytes: entry.bytes(),
+            seq,
+        });
+    }
+
+    pub(crate) fn push_notice(&mut self, waiting: Waiting) {
+        if self.seen.len() == SEEN_MAX {
+            self.seen.pop_front();
+        }
+        self.seen.push_back(fingerprint(waiting.id.as_str()));
+        self.waiting.push(waiting);
+    }
+
+    pub(crate) fn take(&mut self, taken: &[EntryId]) {
+        self.waiting.retain(|waiting| !taken.contains(&waiting.id));
+    }
+
+    /// What the next step takes. Inside a turn everything due at a step boundary steers it; at a turn's start one user's
+    /// or agent's entry is answered, or all waiting notices together.
+    pub(crate) fn due(&self, inside_turn: bool) -> Vec<EntryId> {
+        let mut due: Vec<&Waiting> = self.waiting.iter().filter(|waiting| !inside_turn || waiting.delivery == Delivery::NextStep).collect();
+        due.sort_by_key(|waiting| waiting.priority);
+        let alone = !inside_turn && due.first().is_some_and(|first| !first.source.is_notice());
+        if alone {
+            due.truncate(1);
+        } else if !inside_turn {
+            due.retain(|waiting| waiting.source.is_notice());
+        }
+        let mut bytes = 0;
+        let fits = due.iter().take_while(|waiting| {
+            bytes += waiting.bytes;
+            bytes <= STEP_BYTES_MAX || bytes == waiting.bytes
+        });
+        fits.map(|waiting| waiting.id.clone()).collect()
+    }
+}
+
+/// FNV-1a: small, stable, good enough to recognise an id among a few hundred.
+pub(crate) fn fingerprint(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}

@@ -1,0 +1,290 @@
+//! The state: what a session is right now, without its texts.
+//!
+//! Changed only by `apply.rs`. Finished calls and closed tasks leave it, so its size follows what is open, not how long
+//! the history is, and a draft of it is cheap.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use crate::{
+    command::Effect,
+    event::{Hold, Kind, Recipe, Segment},
+    ids::{AskId, CallId, Hash, Seq, SessionId, Timestamp},
+    outcome::How,
+    queue::Queue,
+    rule::{Decision, Rules},
+    usage::Usage,
+};
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Session {
+    pub(crate) id: SessionId,
+    pub(crate) head: Seq,
+    pub(crate) birth: Option<Arc<Birth>>,
+    pub(crate) configured: Option<Arc<Configuration>>,
+    pub(crate) queue: Queue,
+    /// Open calls in the order the model wrote them.
+    pub(crate) calls: Vec<OpenCall>,
+    pub(crate) step: Option<OpenStep>,
+    /// How many steps were started; the next one's number.
+    pub(crate) steps: u64,
+    /// The model owes an answer: a turn is open.
+    pub(crate) answering: bool,
+    /// The turn was ended before its answer; a resume goes on with it.
+    pub(crate) cut_short: bool,
+    /// The next step goes on with a turn that was cut short, and says so.
+    pub(crate) resumed: bool,
+    pub(crate) retry: Retry,
+    pub(crate) hold: Option<Hold>,
+    /// Owners that died on this session since it last got somewhere.
+    pub(crate) takeovers: u32,
+    /// The last call's fingerprint, and how often it came in a row.
+    pub(crate) repeats: (u64, u32),
+    /// Calls in a row whose input made no sense.
+    pub(crate) misfires: u32,
+    pub(crate) tasks: BTreeMap<SessionId, OpenTask>,
+    /// How many tasks were ever started.
+    pub(crate) tasks_started: u64,
+    /// What a person allowed for the rest of this session.
+    pub(crate) grants: Rules,
+    pub(crate) transcript: Transcript,
+    pub(crate) usage: Usage,
+    /// What the provider last counted as input, cached or not.
+    pub(crate) last_input: u64,
+    pub(crate) last_reply: Option<Seq>,
+    pub(crate) round: Round,
+    pub(crate) foreign: bool,
+}
+
+/// Where a session comes from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Birth {
+    pub kind: Kind,
+    pub root: SessionId,
+    pub parent: Option<SessionId>,
+    pub directory: String,
+    pub title: String,
+    pub recipe: Recipe,
+    pub ceiling: Vec<Rules>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Configuration {
+    pub head: Hash,
+    pub model: String,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct OpenStep {
+    pub step: u64,
+    pub closing: bool,
+    pub since: Timestamp,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct OpenCall {
+    pub call: CallId,
+    pub tool: String,
+    /// The record with its input: `Called`, or `Looked` when a hook amended it.
+    pub seq: Seq,
+    pub repeatable: bool,
+    pub attempts: u32,
+    pub state: CallState,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum CallState {
+    /// A hook has to look first.
+    Unlooked,
+    /// There is a verdict; what follows from it is not in the log yet.
+    Judged(Decision),
+    Asked {
+        ask: AskId,
+        decision: Decision,
+    },
+    Running,
+    /// Told to stop; its outcome is on the way.
+    Stopping,
+    /// Waits for a task.
+    Waiting {
+        task: SessionId,
+    },
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct OpenTask {
+    pub round: u64,
+    /// The call that waits for it, if one does.
+    pub waiting: Option<CallId>,
+    pub internal: bool,
+    pub stopped: bool,
+    /// The record with its spawn.
+    pub seq: Seq,
+}
+
+/// Failures of the step that is owed, in a row.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Retry {
+    pub count: u32,
+    pub at: Option<Timestamp>,
+}
+
+/// From a prompt to `Ended`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Round {
+    pub number: u64,
+    pub open: bool,
+    pub how: How,
+    pub error: String,
+    pub usage: Usage,
+    pub reply: Option<Seq>,
+}
+
+/// Which stretches of which logs the model sees: closed ones, then this log from `open_from` on.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Transcript {
+    pub closed: Arc<Vec<Segment>>,
+    pub open_from: Seq,
+}
+
+impl Session {
+    /// A session nothing has happened to yet.
+    pub fn new(id: SessionId) -> Self {
+        Self {
+            id,
+            head: 0,
+            birth: None,
+            configured: None,
+            queue: Queue::default(),
+            calls: Vec::new(),
+            step: None,
+            steps: 0,
+            answering: false,
+            cut_short: false,
+            resumed: false,
+            retry: Retry::default(),
+            hold: None,
+            takeovers: 0,
+            repeats: (0, 0),
+            misfires: 0,
+            tasks: BTreeMap::new(),
+            tasks_started: 0,
+            grants: Rules::default(),
+            transcript: Transcript::default(),
+            usage: Usage::default(),
+            last_input: 0,
+            last_reply: None,
+            round: Round { number: 0, open: false, how: How::Completed, error: String::new(), usage: Usage::default(), reply: None },
+            foreign: false,
+        }
+    }
+
+    pub fn id(&self) -> &SessionId {
+        &self.id
+    }
+
+    pub fn head(&self) -> Seq {
+        self.head
+    }
+
+    pub fn birth(&self) -> Option<&Birth> {
+        self.birth.as_deref()
+    }
+
+    pub fn configured(&self) -> Option<&Configuration> {
+        self.configured.as_deref()
+    }
+
+    pub fn queue(&self) -> &Queue {
+        &self.queue
+    }
+
+    pub fn calls(&self) -> &[OpenCall] {
+        &self.calls
+    }
+
+    pub fn call(&self, call: &CallId) -> Option<&OpenCall> {
+        self.calls.iter().find(|open| open.call == *call)
+    }
+
+    pub fn step(&self) -> Option<&OpenStep> {
+        self.step.as_ref()
+    }
+
+    pub fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    pub fn hold(&self) -> Option<Hold> {
+        self.hold
+    }
+
+    pub fn tasks(&self) -> &BTreeMap<SessionId, OpenTask> {
+        &self.tasks
+    }
+
+    pub fn tasks_started(&self) -> u64 {
+        self.tasks_started
+    }
+
+    pub fn usage(&self) -> Usage {
+        self.usage
+    }
+
+    pub fn last_input(&self) -> u64 {
+        self.last_input
+    }
+
+    pub fn last_reply(&self) -> Option<Seq> {
+        self.last_reply
+    }
+
+    pub fn round(&self) -> &Round {
+        &self.round
+    }
+
+    /// Whether the log holds facts of a later version: then this one only reads it.
+    pub fn is_foreign(&self) -> bool {
+        self.foreign
+    }
+
+    /// The stretches the model sees, in order.
+    pub fn segments(&self) -> Vec<Segment> {
+        let mut segments = self.transcript.closed.as_ref().clone();
+        if self.transcript.open_from < self.head {
+            segments.push(Segment { session: self.id.clone(), from: self.transcript.open_from, to: self.head });
+        }
+        segments
+    }
+
+    /// Nothing is open and nothing is due: only a new entry, a letter or a resume changes anything.
+    pub fn is_settled(&self) -> bool {
+        self.is_quiet() && !self.round.open
+    }
+
+    /// No step, no call, no due entry, no open task. What is left is to record the round's end.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.step.is_none() && self.calls.is_empty() && self.tasks.is_empty() && !self.wants_step()
+    }
+
+    /// Whether the model should be called when nothing else is open.
+    pub(crate) fn wants_step(&self) -> bool {
+        self.hold.is_none() && (self.answering || !self.queue.is_empty())
+    }
+
+    pub fn open_asks(&self) -> impl Iterator<Item = (&AskId, &OpenCall)> {
+        self.calls.iter().filter_map(|call| match &call.state {
+            CallState::Asked { ask, .. } => Some((ask, call)),
+            _ => None,
+        })
+    }
+
+    /// Whether an effect has already begun, as far as the log knows.
+    pub fn has_begun(&self, effect: &Effect) -> bool {
+        match effect {
+            Effect::CallModel { step, .. } => self.step.as_ref().is_some_and(|open| open.step == *step),
+            Effect::RunCall { call } => self.call(call).is_some_and(|open| open.state == CallState::Running),
+            Effect::Look { .. } | Effect::Watch { .. } | Effect::StopTask { .. } => true,
+            Effect::Conclude { .. } => false,
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Words the kernel says to the model. What people read is worded in `api`.
+
+use crate::{ids::SessionId, rule::Decision};
+
+pub(crate) const INTERRUPTED: &str = "interrupted";
+pub(crate) const SUPERSEDED: &str = "a more urgent message arrived";
+pub(crate) const STEPS_USED_UP: &str = "The step limit is used up; no more tools can be called.";
+pub(crate) const MISFIRES: &str = "Several calls in a row could not be understood. Stop, read the tool's parameters again, and either send one valid call or answer in words.";
+
+/// Said to the model when a turn that was ended from outside goes on.
+pub(crate) const RESUMED: &str =
+    "The turn was interrupted before it was finished, and is now resumed. Go on from where it stopped; check what is already done.";
+
+/// Said with the closing step.
+pub(crate) const CLOSING: &str = "The step limit is reached: this is your last message and no tool can be called. Sum up what you did, what you found and what is left to do.";
+
+pub(crate) fn denied(decision: &Decision) -> String {
+    let rule = decision.rule.as_deref().unwrap_or("no rule allows it");
+    let origin = if decision.origin.is_empty() { String::new() } else { format!(" ({})", decision.origin) };
+    format!("Denied by the rule {rule}{origin}. It will be denied again: do it another way, or tell the user what you would need.")
+}
+
+pub(crate) fn nobody(decision: &Decision) -> String {
+    let what = decision.touch.as_ref().map_or(String::new(), |touch| format!(" for {}({})", touch.key, touch.pattern));
+    if decision.touch.as_ref().is_some_and(|touch| touch.key == "doom_loop") {
+        return "You made the same call several times in a row and it was not run again. Its result will not change: use what you have, or try something else.".into();
+    }
+    format!("This needs a person's permission{what}, and nobody can be asked here. Do it another way, or tell the user what to allow.")
+}
+
+pub(crate) fn refused(say: &str) -> String {
+    if say.is_empty() { "The user refused this call.".into() } else { format!("The user refused this call and says: {say}") }
+}
+
+pub(crate) fn launched(task: &SessionId) -> String {
+    format!("The task runs in the background. Its result will come as a notice.\ntask_id: {task}")
+}
