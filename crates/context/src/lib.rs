@@ -1,1 +1,11 @@
-//! Being written.
+//! From the records of a log to the messages a model sees. Pure: no clock, no disk, no provider.
+//!
+//! [`Thread`] weaves messages out of records, [`system`] words the head of a request. The engine reads the records,
+//! puts stored texts back, and hands both in; only `models` knows what bytes the messages become.
+
+mod results;
+mod system;
+mod thread;
+
+pub use system::{Environment, Instruction, changes, system};
+pub use thread::Thread;

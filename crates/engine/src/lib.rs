@@ -1,1 +1,23 @@
-//! Being written.
+//! Drives sessions: commits their facts, keeps going what they are owed, waits for reports.
+//!
+//! Knows no store, no model and no tool, only their seams; words no error for people. [`Hub`] opens sessions,
+//! `run.rs` is the loop, `work.rs` what it starts, [`Lanes`] and [`Ledger`] admit steps.
+
+mod hub;
+mod ids;
+mod lanes;
+mod ledger;
+mod live;
+mod run;
+mod spill;
+mod work;
+mod world;
+
+pub use hub::{Finished, Handle, Hub, OpenError};
+pub use ids::Ulids;
+pub use lanes::Lanes;
+pub use ledger::Ledger;
+pub use live::{LIVE_MAX, Shown};
+pub use run::RunError;
+pub use spill::{content_hash, restore};
+pub use world::{Outfit, World};

@@ -55,8 +55,7 @@ impl Session {
 
     fn configure(&self, head: crate::ids::Hash, model: String) -> Vec<Event> {
         let same = self.configured.as_ref().is_some_and(|now| now.head == head && now.model == model);
-        let inside_turn = self.step.is_some() || self.answering || !self.calls.is_empty();
-        if same || (inside_turn && self.configured.is_some()) { Vec::new() } else { vec![Event::Configured { head, model }] }
+        if same || (!self.is_between_turns() && self.configured.is_some()) { Vec::new() } else { vec![Event::Configured { head, model }] }
     }
 
     fn say(&self, entry: Entry, given: &Given) -> Vec<Event> {

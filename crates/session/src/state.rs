@@ -256,6 +256,11 @@ impl Session {
         segments
     }
 
+    /// No turn is open: the configuration may change.
+    pub fn is_between_turns(&self) -> bool {
+        self.step.is_none() && !self.answering && self.calls.is_empty()
+    }
+
     /// Nothing is open and nothing is due: only a new entry, a letter or a resume changes anything.
     pub fn is_settled(&self) -> bool {
         self.is_quiet() && !self.round.open

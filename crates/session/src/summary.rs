@@ -80,11 +80,9 @@ impl Summary {
             }
             Event::Configured { model, .. } => self.model.clone_from(model),
             Event::Queued { .. } if self.status != Status::Running => self.status = Status::Queued,
-            Event::StepStarted { .. } => {
-                self.steps += 1;
-                self.status = Status::Running;
-            }
+            Event::StepStarted { .. } => self.status = Status::Running,
             Event::Replied { usage, .. } => {
+                self.steps += 1;
                 self.usage += *usage;
                 self.last_reply = Some(record.seq);
             }

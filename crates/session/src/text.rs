@@ -1,7 +1,7 @@
 //! A text in a fact: inline while it is short, the hash of a blob when it is long.
 //!
 //! Facts stay small so that a log can be folded without its texts. Who turns an inline text into a blob
-//! is the writer of the append (`engine`); who reads it back is `context`, through [`Texts`].
+//! is the writer of the append (`engine`), which also puts the words back before `context` reads a record.
 
 use serde::{Deserialize, Serialize};
 
@@ -28,7 +28,7 @@ impl Text {
         }
     }
 
-    /// The words themselves, if they are here; a stored text must be read through [`Texts`].
+    /// The words themselves, if they are here; a stored text must be read from its blob first.
     pub fn inline(&self) -> Option<&str> {
         match self {
             Self::Inline(text) => Some(text),
@@ -57,9 +57,4 @@ impl From<String> for Text {
     fn from(text: String) -> Self {
         Self::Inline(text)
     }
-}
-
-/// Reads stored texts back. A text that cannot be read is worded as such, so that a session is never bricked by one blob.
-pub trait Texts {
-    fn text(&self, text: &Text) -> String;
 }

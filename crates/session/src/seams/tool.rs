@@ -105,6 +105,10 @@ pub trait Process: Send + Sync {
     fn wait(&self) -> BoxFuture<'_, Ended>;
     /// Ends the process and all its descendants: TERM, `grace`, KILL. Ready when none is left.
     fn end(&self, grace: Duration) -> BoxFuture<'_, ()>;
+    /// How many processes outlived the main one and had to be ended; known once `end` is ready.
+    fn stragglers(&self) -> u32 {
+        0
+    }
 }
 
 #[derive(Debug)]
@@ -125,6 +129,10 @@ pub trait Workspace: Send + Sync {
     /// The canonical root; relative paths of tools start at `cwd`, which is it or below it.
     fn root(&self) -> &Path;
     fn cwd(&self) -> &Path;
+    /// Folders outside the root that tools may read without asking: the spool, skills. Canonical.
+    fn readable_roots(&self) -> &[PathBuf] {
+        &[]
+    }
     fn spawn<'a>(&'a self, line: CommandLine) -> BoxFuture<'a, Result<Arc<dyn Process>, SpawnError>>;
     /// Ends every process that an earlier owner started for these calls.
     fn sweep<'a>(&'a self, calls: &'a [CallId]) -> BoxFuture<'a, ()>;

@@ -1,0 +1,170 @@
+//! Weaves messages out of records, incrementally: a step's messages are complete when it starts, and never change after.
+//!
+//! What a provider would refuse cannot come out: every call gets exactly one result, in the order the calls were written;
+//! ids are unique; blank texts are left out; nothing ends on the assistant's word.
+
+use std::collections::{HashMap, HashSet};
+
+use posse_session::{Block, CallId, EntryId, Event, Message, Part, Record, Role, SessionId, To};
+
+use crate::results::{self, Worded, words};
+
+/// Marks text that did not come from the one who speaks.
+const REMINDER: (&str, &str) = ("<system-reminder>\n", "\n</system-reminder>");
+
+/// Said for the user when a step starts with nothing new to say.
+const GO_ON: &str = "Go on.";
+
+#[derive(Debug, Clone, Default)]
+pub struct Thread {
+    /// Said, not yet taken by a step.
+    queued: HashMap<EntryId, Vec<Block>>,
+    /// The answer since the last step, until the next one starts.
+    answer: Option<Answer>,
+    /// Ids already on the wire: a provider's id that comes again is replaced by ours.
+    wire_ids: HashSet<String>,
+    /// What tasks were about, for their notices.
+    tasks: HashMap<SessionId, (Option<String>, String)>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Answer {
+    blocks: Vec<Block>,
+    calls: Vec<Slot>,
+}
+
+#[derive(Debug, Clone)]
+struct Slot {
+    call: CallId,
+    wire_id: String,
+    result: Option<Block>,
+}
+
+impl Thread {
+    /// Takes the next record in; answers with the messages that are now complete.
+    pub fn push(&mut self, record: &Record) -> Vec<Message> {
+        match &record.event {
+            Event::Queued { entry } => {
+                self.queued.insert(entry.id.clone(), blocks(&entry.parts));
+            }
+            Event::StepStarted { took, notes, .. } => return self.step(took, notes),
+            Event::Replied { parts, .. } => self.answer = Some(Answer { blocks: blocks(parts), calls: Vec::new() }),
+            Event::Called { call, tool, input, wire_id, .. } => self.called(call, tool, &words(input), wire_id),
+            Event::Looked { call, input, .. } => self.amended(call, &words(input)),
+            // Text that was shown before the turn was ended stays said; a step that is tried again says it anew.
+            Event::StepFailed { retry_at: None, partial, .. } if !partial.is_blank() => {
+                let text = format!("{}\n(cut off here)", words(partial));
+                self.answer = Some(Answer { blocks: vec![Block::Text { text }], calls: Vec::new() });
+            }
+            Event::CallFinished { call, outcome } => self.finished(call, results::outcome(outcome)),
+            Event::TaskStarted { task, spawn, .. } => {
+                self.tasks.insert(task.clone(), (spawn.name.clone(), spawn.description.clone()));
+            }
+            Event::TaskEnded { task, how, result, to, .. } => match to {
+                To::Call { call } => self.finished(call, results::task(*how, result)),
+                To::Queue { entry } => {
+                    let (name, description) = self.tasks.get(task).cloned().unwrap_or_default();
+                    let name = name.unwrap_or_else(|| task.to_string());
+                    let text = format!("[task {name} {}] {description}\n\n{}", results::how_word(*how), results::task(*how, result).text);
+                    self.queued.insert(entry.clone(), vec![Block::Text { text }]);
+                }
+                To::Internal => {}
+            },
+            Event::Compacted { summary, .. } => {
+                let text = format!("{}Summary of the conversation up to here:\n{}{}", REMINDER.0, words(summary), REMINDER.1);
+                return vec![Message { role: Role::User, blocks: vec![Block::Text { text }] }];
+            }
+            _ => {}
+        }
+        Vec::new()
+    }
+
+    fn step(&mut self, took: &[EntryId], notes: &[Part]) -> Vec<Message> {
+        let mut messages = Vec::new();
+        let mut said = Vec::new();
+        let mut answered = false;
+        if let Some(mut answer) = self.answer.take() {
+            // A place whose call was never recorded: the append that held both was torn.
+            answer.blocks.retain(|block| !matches!(block, Block::Call { tool, .. } if tool.is_empty()));
+            for slot in answer.calls {
+                said.push(slot.result.unwrap_or_else(|| result(&slot.wire_id, results::missing())));
+            }
+            if !answer.blocks.is_empty() {
+                answered = true;
+                messages.push(Message { role: Role::Assistant, blocks: answer.blocks });
+            }
+        }
+        said.extend(took.iter().filter_map(|id| self.queued.remove(id)).flatten());
+        said.extend(blocks(notes));
+        if said.is_empty() && answered {
+            said.push(Block::Text { text: GO_ON.into() });
+        }
+        if !said.is_empty() {
+            messages.push(Message { role: Role::User, blocks: said });
+        }
+        messages
+    }
+
+    fn called(&mut self, call: &CallId, tool: &str, input: &str, wire_id: &str) {
+        let fresh = !wire_id.is_empty() && self.wire_ids.insert(wire_id.to_owned());
+        let wire_id = if fresh { wire_id.to_owned() } else { call.to_string() };
+        self.wire_ids.insert(wire_id.clone());
+        let answer = self.answer.get_or_insert_default();
+        let block = Block::Call { id: wire_id.clone(), tool: tool.to_owned(), input: object(input) };
+        match answer.blocks.iter_mut().find(|block| matches!(block, Block::Call { id, .. } if id == call.as_str())) {
+            Some(place) => *place = block,
+            None => answer.blocks.push(block),
+        }
+        answer.calls.push(Slot { call: call.clone(), wire_id, result: None });
+    }
+
+    /// The model is shown what ran, not what it wrote, when a hook changed the input before it was ever sent back.
+    fn amended(&mut self, call: &CallId, amended: &str) {
+        let Some(answer) = &mut self.answer else { return };
+        let Some(wire_id) = answer.calls.iter().find(|slot| slot.call == *call).map(|slot| slot.wire_id.clone()) else { return };
+        for block in &mut answer.blocks {
+            if let Block::Call { id, input, .. } = block
+                && *id == wire_id
+            {
+                *input = object(amended);
+            }
+        }
+    }
+
+    fn finished(&mut self, call: &CallId, worded: Worded) {
+        let slot = self.answer.as_mut().and_then(|answer| answer.calls.iter_mut().find(|slot| slot.call == *call));
+        if let Some(slot) = slot {
+            slot.result = Some(result(&slot.wire_id, worded));
+        }
+    }
+}
+
+fn result(id: &str, worded: Worded) -> Block {
+    Block::Result { id: id.to_owned(), text: worded.text, error: worded.error, images: worded.images }
+}
+
+/// The text of a JSON object; what the model wrote otherwise is not echoed, it was answered with an error.
+fn object(input: &str) -> String {
+    let is_object = serde_json::from_str::<serde_json::Value>(input).is_ok_and(|value| value.is_object());
+    if is_object { input.to_owned() } else { "{}".to_owned() }
+}
+
+fn blocks(parts: &[Part]) -> Vec<Block> {
+    parts.iter().filter_map(block).collect()
+}
+
+fn block(part: &Part) -> Option<Block> {
+    let text = |text: String| if text.trim().is_empty() { None } else { Some(Block::Text { text }) };
+    match part {
+        Part::Text { text: said, synthetic: false } => text(words(said)),
+        Part::Text { text: said, synthetic: true } if said.is_blank() => None,
+        Part::Text { text: said, synthetic: true } => text(format!("{}{}{}", REMINDER.0, words(said), REMINDER.1)),
+        Part::Reasoning { text, signature } => Some(Block::Reasoning { text: words(text), signature: signature.as_ref().map(words) }),
+        Part::File { mime, data: Some(data), .. } if mime.starts_with("image/") => Some(Block::Image { mime: mime.clone(), data: words(data) }),
+        Part::File { name, mime, .. } => text(format!("(attached file: {name}, {mime})")),
+        // Its place in the reply; `called` puts the call itself here.
+        Part::Call { call } => Some(Block::Call { id: call.to_string(), tool: String::new(), input: String::new() }),
+        Part::Opaque { provider, raw } => Some(Block::Opaque { provider: provider.clone(), raw: raw.clone() }),
+        Part::Agent { .. } | Part::Subtask { .. } | Part::Patch { .. } | Part::Compaction { .. } | Part::Retry { .. } => None,
+    }
+}

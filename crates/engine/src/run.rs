@@ -1,0 +1,410 @@
+//! The loop of one session: commit facts, keep going what is owed, wait for reports.
+//!
+//! Everything that happens to a session comes in as [`Mail`]; many pieces become one append. If an append fails the run
+//! ends and drops all it started; the log is whole and the next owner goes on from it.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    fmt,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use posse_context::Thread;
+use posse_session::{
+    Admission, Append, AppendError, BatchId, CallId, CallState, Command, Draft, Effect, EffectKey, Event, Given, LetterId, Limit, Message, Outcome, Ownership,
+    Part, Permit, Record, Report, Request, Reserved, Session, Text, Timestamp, ToolChoice, WAIT_MAX, Wish,
+};
+use tokio::sync::{mpsc, oneshot, watch};
+
+use crate::{
+    lanes::Slot,
+    ledger::Ledger,
+    spill::{Blobs, spill},
+    work::{CallInput, Desk, HOOK_MAX, Work, show_waiting},
+    world::{Outfit, World},
+};
+
+/// Pieces of mail that wait for a busy loop; senders wait beyond it.
+pub(crate) const MAIL_MAX: usize = 256;
+
+/// How long a call may take to end after it was told to; tools promise three seconds.
+const STOP_MAX: Duration = Duration::from_secs(5);
+
+/// How often a step that waits for a lane looks again, should a wake-up be missed.
+const LANE_LOOK: Duration = Duration::from_millis(50);
+
+/// Why a run ended before its session was settled.
+#[derive(Debug, Clone, PartialEq)]
+pub enum RunError {
+    /// Another process owns the tree now.
+    Moved,
+    /// The log cannot be written or read. Nothing was lost; open the session again when it can.
+    Unavailable(String),
+    /// The log holds facts of a later version.
+    Foreign,
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Moved => out.write_str("another process took this session over"),
+            Self::Unavailable(why) => out.write_str(why),
+            Self::Foreign => out.write_str("this session was written by a later version of posse"),
+        }
+    }
+}
+
+impl std::error::Error for RunError {}
+
+impl From<AppendError> for RunError {
+    fn from(error: AppendError) -> Self {
+        match error {
+            AppendError::Moved { .. } => Self::Moved,
+            AppendError::Unavailable(why) => Self::Unavailable(why),
+        }
+    }
+}
+
+pub(crate) enum Mail {
+    Wish { command: Command, letter: Option<LetterId>, done: Option<oneshot::Sender<()>> },
+    Report { key: EffectKey, report: Box<Report> },
+}
+
+/// What others may see of a run: the session as of the last append, or why the run ended.
+pub(crate) type Seen = Result<Arc<Session>, RunError>;
+
+pub(crate) struct Run {
+    pub(crate) world: Arc<World>,
+    pub(crate) outfit: Arc<Outfit>,
+    pub(crate) owner: Arc<Ownership>,
+    pub(crate) ledger: Arc<Ledger>,
+    pub(crate) session: Session,
+    pub(crate) thread: Thread,
+    /// The start of every body.
+    pub(crate) head: Arc<[u8]>,
+    /// Every message so far, encoded once.
+    pub(crate) messages: Vec<Arc<[u8]>>,
+    pub(crate) body_bytes: u64,
+    /// The messages themselves; kept only for hooks that want to see them.
+    pub(crate) woven: Vec<Message>,
+    /// Inputs of open calls.
+    pub(crate) inputs: HashMap<CallId, CallInput>,
+    pub(crate) inbox: mpsc::Receiver<Mail>,
+    pub(crate) mail: mpsc::Sender<Mail>,
+    pub(crate) seen: watch::Sender<Seen>,
+    pub(crate) under_way: BTreeMap<EffectKey, Work>,
+    pub(crate) slot: Option<Slot>,
+    pub(crate) reserved: Reserved,
+    pub(crate) output_max: u64,
+    /// Blobs the next append carries besides its own.
+    pub(crate) blobs: Blobs,
+    /// What the kernel adds to the next step's message.
+    pub(crate) notes: Vec<Part>,
+    pub(crate) memory: Arc<Mutex<serde_json::Map<String, serde_json::Value>>>,
+    pub(crate) wake_at: Option<Timestamp>,
+    pub(crate) lane_full: bool,
+}
+
+impl Run {
+    /// Goes on until nobody can post to it any more, or an append fails.
+    pub(crate) async fn go(mut self, first: Vec<Command>) {
+        let mut mail: Vec<Mail> = first.into_iter().map(|command| Mail::Wish { command, letter: None, done: None }).collect();
+        loop {
+            while let Ok(more) = self.inbox.try_recv() {
+                mail.push(more);
+            }
+            match self.turn(std::mem::take(&mut mail)).await {
+                Ok(()) => {}
+                Err(error) => {
+                    self.under_way.clear();
+                    let _ = self.seen.send_replace(Err(error));
+                    return;
+                }
+            }
+            match self.wait().await {
+                Waited::Mail(next) => mail.push(next),
+                Waited::Again => {}
+                Waited::Closed => return,
+            }
+        }
+    }
+
+    /// One turn of the loop: many pieces of mail, one append; then make the world match what is owed.
+    async fn turn(&mut self, mail: Vec<Mail>) -> Result<(), RunError> {
+        let now = self.world.clock.now();
+        let (mut letters, mut done) = (Vec::new(), Vec::new());
+        let mut draft = self.session.draft(BatchId::fresh(&*self.world.ids), now);
+        for piece in mail {
+            let command = match piece {
+                Mail::Report { key, report } => {
+                    self.under_way.remove(&key);
+                    Command::Report(*report)
+                }
+                Mail::Wish { command, letter, done: waits } => {
+                    letters.extend(letter);
+                    done.extend(waits);
+                    self.prepare(command).await
+                }
+            };
+            draft.decide(command, &self.given(now));
+        }
+        for report in self.overdue() {
+            draft.decide(Command::Report(report), &self.given(now));
+        }
+        self.begin(&mut draft, now).await;
+        self.commit(draft, letters).await?;
+        self.match_to();
+        // Whoever hears of it may rely on it.
+        for waits in done {
+            let _ = waits.send(());
+        }
+        Ok(())
+    }
+
+    fn given(&self, now: Timestamp) -> Given<'_> {
+        Given {
+            now,
+            ids: &*self.world.ids,
+            chance: fastrand::f64(),
+            rules: &self.outfit.rules,
+            asking: self.outfit.asking,
+            looks: self.outfit.hooks.iter().any(|hook| hook.looks()),
+        }
+    }
+
+    /// What only the run knows is added to a wish: the text so far, and what message hooks say.
+    async fn prepare(&self, command: Command) -> Command {
+        match command {
+            Command::Interrupt { by, hold, .. } => Command::Interrupt { by, hold, partial: self.partial() },
+            Command::Limit { limit, words, .. } => Command::Limit { limit, words, partial: self.partial() },
+            Command::Say(mut entry) => {
+                for hook in &self.outfit.hooks {
+                    let _ = tokio::time::timeout(HOOK_MAX, hook.message(self.session.id(), &mut entry)).await;
+                }
+                Command::Say(entry)
+            }
+            other => other,
+        }
+    }
+
+    fn partial(&self) -> Text {
+        let model = self.under_way.iter().find(|(key, _)| matches!(key, EffectKey::Model(_)));
+        model.map_or(String::new(), |(_, work)| work.live.said()).into()
+    }
+
+    /// Calls that were told to stop and did not: they are dropped, and said to be cancelled.
+    fn overdue(&mut self) -> Vec<Report> {
+        let late = |work: &Work| work.stopped_at.is_some_and(|since| STOP_MAX <= since.elapsed());
+        let keys: Vec<EffectKey> = self.under_way.iter().filter(|(_, work)| late(work)).map(|(key, _)| key.clone()).collect();
+        let reports = keys.iter().filter_map(|key| match key {
+            EffectKey::Run(call) => Some(Report::CallFinished { call: call.clone(), outcome: Outcome::cancelled("(it did not stop when told to)") }),
+            _ => None,
+        });
+        let reports = reports.collect();
+        keys.iter().for_each(|key| drop(self.under_way.remove(key)));
+        reports
+    }
+
+    /// Records the beginning of everything owed that may begin now.
+    async fn begin(&mut self, draft: &mut Draft, now: Timestamp) {
+        (self.wake_at, self.lane_full) = (None, false);
+        let mut running = draft.session().calls().iter().filter(|call| call.state == CallState::Running).count();
+        for effect in draft.session().owed() {
+            if draft.session().has_begun(&effect) {
+                continue;
+            }
+            match &effect {
+                Effect::CallModel { not_before, .. } => self.begin_step(draft, &effect, *not_before, now).await,
+                Effect::RunCall { .. } if self.outfit.calls_max <= running => {}
+                Effect::RunCall { .. } => {
+                    running += 1;
+                    draft.begin(&effect, Permit::default(), Vec::new(), &self.given(now));
+                }
+                _ => draft.begin(&effect, Permit::default(), Vec::new(), &self.given(now)),
+            }
+        }
+        // A refused step leaves a round to conclude.
+        for effect in draft.session().owed() {
+            if matches!(effect, Effect::Conclude { .. }) {
+                draft.begin(&effect, Permit::default(), Vec::new(), &self.given(now));
+            }
+        }
+    }
+
+    async fn begin_step(&mut self, draft: &mut Draft, effect: &Effect, not_before: Option<Timestamp>, now: Timestamp) {
+        let live = self.world.live.of(self.session.id());
+        // A clock that went back by more than any wait is not waited for.
+        if let Some(at) = not_before.filter(|at| now < *at && at.since(now) <= WAIT_MAX) {
+            self.wake_at = Some(at);
+            show_waiting(&live, "the model failed; trying again", Some(at));
+            return;
+        }
+        let facts = self.outfit.model.facts();
+        let Some(slot) = self.world.lanes.try_enter(&facts.provider, &facts.name) else {
+            self.lane_full = true;
+            show_waiting(&live, "waiting for a free lane", None);
+            return;
+        };
+        let input_estimate = (self.body_bytes / 4).max(draft.session().last_input());
+        let wish = Wish { input_estimate, output_max: facts.output, prices: facts.prices };
+        let (reserved, output_max, closing) = match self.ledger.reserve(wish) {
+            Admission::Go { reserved, output_max } => (reserved, output_max, false),
+            Admission::Closing { reserved, output_max } => (reserved, output_max, true),
+            Admission::Refused(limit) => {
+                let words = limit_words(limit, &self.ledger);
+                return draft.decide(Command::Limit { limit, words, partial: Text::default() }, &self.given(now));
+            }
+        };
+        (self.slot, self.reserved, self.output_max) = (Some(slot), reserved, output_max);
+        let mut notes = std::mem::take(&mut self.notes);
+        for hook in &self.outfit.hooks {
+            let added = tokio::time::timeout(HOOK_MAX, hook.transform(self.session.id(), &self.woven)).await;
+            notes.extend(added.unwrap_or_default());
+        }
+        draft.begin(effect, Permit { reserved, closing }, notes, &self.given(now));
+    }
+
+    /// One append; only when it is durable does anything of it count.
+    async fn commit(&mut self, draft: Draft, letters: Vec<LetterId>) -> Result<(), RunError> {
+        if draft.is_empty() && letters.is_empty() {
+            return Ok(());
+        }
+        let (batch, after) = (draft.batch().clone(), self.session.head());
+        let (session, records) = draft.into_parts();
+        let mut events = Vec::with_capacity(records.len());
+        let mut blobs = std::mem::take(&mut self.blobs);
+        for record in &records {
+            let (event, more) = spill(&record.event);
+            events.push(event);
+            blobs.extend(more);
+        }
+        let at = records.first().map_or_else(|| self.world.clock.now(), |record| record.at);
+        let root = self.owner.root.clone();
+        let append = Append { session: session.id().clone(), root, epoch: self.owner.epoch, batch, after, at, events, blobs, letters };
+        self.world.log.append(append).await?;
+        self.session = session;
+        for record in records {
+            self.weave(&record);
+            self.outfit.hooks.iter().for_each(|hook| hook.event(self.session.id(), &record));
+        }
+        let _ = self.seen.send_replace(Ok(Arc::new(self.session.clone())));
+        Ok(())
+    }
+
+    /// Keeps beside the session what a request and a call are made of.
+    pub(crate) fn weave(&mut self, record: &Record) {
+        match &record.event {
+            Event::Called { call, tool, input, .. } => {
+                self.inputs.insert(call.clone(), CallInput { tool: tool.clone(), input: input.inline().unwrap_or_default().to_owned() });
+            }
+            Event::Looked { call, input, .. } => {
+                if let Some(known) = self.inputs.get_mut(call) {
+                    known.input = input.inline().unwrap_or_default().to_owned();
+                }
+            }
+            Event::CallFinished { call, .. } => drop(self.inputs.remove(call)),
+            Event::Replied { usage, .. } => self.ledger.settle(std::mem::take(&mut self.reserved), *usage, true),
+            Event::StepFailed { usage, .. } => self.ledger.settle(std::mem::take(&mut self.reserved), *usage, false),
+            _ => {}
+        }
+        for message in self.thread.push(record) {
+            let bytes = self.outfit.model.encode(&message);
+            self.body_bytes += bytes.len() as u64;
+            self.messages.push(bytes);
+            if !self.outfit.hooks.is_empty() {
+                self.woven.push(message);
+            }
+        }
+    }
+
+    /// Starts what is owed and not under way, ends what is under way and no longer owed.
+    fn match_to(&mut self) {
+        let owed = self.session.owed();
+        let keys: BTreeSet<EffectKey> = owed.iter().map(Effect::key).collect();
+        self.under_way.retain(|key, work| match key {
+            _ if keys.contains(key) => true,
+            // A call is told to stop and reports what it has.
+            EffectKey::Run(_) => {
+                work.tell_to_stop();
+                true
+            }
+            _ => false,
+        });
+        for effect in owed {
+            if self.session.has_begun(&effect) && !self.under_way.contains_key(&effect.key()) {
+                let key = effect.key();
+                if let Some(work) = self.start(effect) {
+                    self.under_way.insert(key, work);
+                }
+            }
+        }
+    }
+
+    fn start(&mut self, effect: Effect) -> Option<Work> {
+        let desk = Desk {
+            session: self.session.id().clone(),
+            outfit: self.outfit.clone(),
+            ids: self.world.ids.clone(),
+            mail: self.mail.clone(),
+            live: self.world.live.of(self.session.id()),
+            memory: self.memory.clone(),
+        };
+        match effect {
+            Effect::CallModel { step, .. } => {
+                let slot = self.slot.take()?;
+                let closing = self.session.step().is_some_and(|open| open.closing);
+                let request = Request {
+                    session: self.session.id().clone(),
+                    head: self.head.clone(),
+                    messages: self.messages.clone(),
+                    tool_choice: if closing { ToolChoice::None } else { ToolChoice::Auto },
+                    output_max: self.output_max,
+                    idle_max: self.outfit.stream_idle,
+                };
+                Some(desk.call_model(step, request, slot))
+            }
+            Effect::Look { call } => Some(desk.look_at(call.clone(), self.inputs.get(&call)?.clone())),
+            Effect::RunCall { call } => Some(desk.run_call(call.clone(), self.inputs.get(&call)?.clone())),
+            // Children come with the delegation tools; until then no log of ours owes them.
+            Effect::Watch { .. } | Effect::StopTask { .. } | Effect::Conclude { .. } => None,
+        }
+    }
+
+    async fn wait(&mut self) -> Waited {
+        let world = self.world.clone();
+        let stopping = self.under_way.values().filter_map(|work| work.stopped_at).min();
+        let retry = self.wake_at.map(|at| tokio::time::Instant::now() + at.since(self.world.clock.now()));
+        let lane = self.lane_full.then(|| tokio::time::Instant::now() + LANE_LOOK);
+        let alarm = [stopping.map(|since| since + STOP_MAX), retry, lane].into_iter().flatten().min();
+        let alarm = async move {
+            match alarm {
+                Some(at) => tokio::time::sleep_until(at).await,
+                None => std::future::pending().await,
+            }
+        };
+        let lane_full = self.lane_full;
+        tokio::select! {
+            mail = self.inbox.recv() => mail.map_or(Waited::Closed, Waited::Mail),
+            () = alarm => Waited::Again,
+            () = world.lanes.freed().notified(), if lane_full => Waited::Again,
+            () = self.seen.closed() => Waited::Closed,
+        }
+    }
+}
+
+enum Waited {
+    Mail(Mail),
+    Again,
+    Closed,
+}
+
+fn limit_words(limit: Limit, ledger: &Ledger) -> String {
+    let standing = ledger.standing();
+    match limit {
+        Limit::Tokens => format!("the token limit of {} is used up ({} spent)", standing.limits.tokens.unwrap_or(0), standing.spent.tokens()),
+        Limit::Cost => format!("the cost limit of ${:.2} is used up (${:.4} spent)", standing.limits.cost_usd.unwrap_or(0.0), standing.spent.cost_usd),
+        Limit::Steps => format!("the limit of {} steps is used up", standing.limits.steps.unwrap_or(0)),
+        Limit::Time => "the time limit is used up".to_owned(),
+    }
+}

@@ -1,0 +1,267 @@
+//! What a run starts: model calls, looks and tool calls, each a task that ends in one report.
+//!
+//! Dropping a [`Work`] cancels it. Nothing here touches the log: a report is a wish, the run makes it a fact.
+
+use std::{
+    path::PathBuf,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use posse_session::{
+    Before, BoxFuture, CallId, EffectKey, Finish, HookedCall, Ids, Live as _, Look, ModelError, ModelFailure, Outcome, Part, Reply, ReplyPart, Report, Request,
+    SessionId, Stop, Text, ToolCall, ToolContext, Wanted,
+};
+use serde_json::{Map, Value};
+use tokio::{
+    sync::{mpsc, watch},
+    task::JoinHandle,
+};
+
+use crate::{lanes::Slot, live::SessionLive, run::Mail, world::Outfit};
+
+/// A hook that takes longer than this is passed over.
+pub(crate) const HOOK_MAX: Duration = Duration::from_secs(5);
+
+/// Something under way. Aborted when dropped.
+pub(crate) struct Work {
+    task: JoinHandle<()>,
+    stop: watch::Sender<bool>,
+    pub(crate) live: Arc<SessionLive>,
+    /// Told to stop; after this it is dropped.
+    pub(crate) stopped_at: Option<tokio::time::Instant>,
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Work {
+    pub(crate) fn tell_to_stop(&mut self) {
+        if self.stopped_at.is_none() {
+            self.stopped_at = Some(tokio::time::Instant::now());
+            // Nobody listening means it has just ended.
+            let _ = self.stop.send(true);
+        }
+    }
+}
+
+/// What every piece of work needs around it.
+#[derive(Clone)]
+pub(crate) struct Desk {
+    pub(crate) session: SessionId,
+    pub(crate) outfit: Arc<Outfit>,
+    pub(crate) ids: Arc<dyn Ids>,
+    pub(crate) mail: mpsc::Sender<Mail>,
+    pub(crate) live: Arc<SessionLive>,
+    pub(crate) memory: Arc<Mutex<Map<String, Value>>>,
+}
+
+/// A call's tool and input, as recorded.
+#[derive(Debug, Clone)]
+pub(crate) struct CallInput {
+    pub(crate) tool: String,
+    pub(crate) input: String,
+}
+
+impl Desk {
+    fn start(self, key: EffectKey, work: impl FnOnce(Self, Arc<StopFlag>) -> BoxFuture<'static, Report> + Send + 'static) -> Work {
+        let (stop, flag) = watch::channel(false);
+        let (live, mail) = (self.live.clone(), self.mail.clone());
+        let task = tokio::spawn(async move {
+            let report = work(self, Arc::new(StopFlag(flag))).await;
+            // A run that is gone needs no report.
+            let _ = mail.send(Mail::Report { key, report: Box::new(report) }).await;
+        });
+        Work { task, stop, live, stopped_at: None }
+    }
+
+    pub(crate) fn call_model(self, step: u64, request: Request, slot: Slot) -> Work {
+        self.start(EffectKey::Model(step), move |desk, _| {
+            Box::pin(async move {
+                let deadline = desk.outfit.step_max;
+                let attempt = tokio::time::timeout(deadline, desk.outfit.model.reply(request, &*desk.live)).await;
+                drop(slot);
+                let reply = attempt.unwrap_or_else(|_| {
+                    let words = format!("the model took longer than {} s for one answer (limits.step)", deadline.as_secs());
+                    Err(ModelError { partial: desk.live.said(), ..ModelError::new(ModelFailure::Deadline, words) })
+                });
+                desk.report_reply(step, reply)
+            })
+        })
+    }
+
+    fn report_reply(&self, step: u64, reply: Result<Reply, ModelError>) -> Report {
+        let prices = self.outfit.model.facts().prices;
+        let said_nothing = |reply: &Reply| !reply.parts.iter().any(|part| matches!(part, ReplyPart::Call { .. }) || matches!(part, ReplyPart::Text(text) if !text.trim().is_empty()));
+        let failed = |failure, words: String, usage| Report::ModelFailed { step, failure, words, retry_after: None, partial: Text::default(), usage };
+        match reply {
+            Ok(reply) if said_nothing(&reply) && reply.finish == Finish::Refusal => {
+                failed(ModelFailure::BadRequest, "the model refused to answer; say it another way, or use another model".into(), reply.usage.priced(&prices))
+            }
+            Ok(reply) if said_nothing(&reply) => failed(ModelFailure::Malformed, "the model answered with nothing".into(), reply.usage.priced(&prices)),
+            Ok(reply) => {
+                let (parts, calls) = self.sort(reply.parts);
+                Report::Reply { step, parts, calls, usage: reply.usage.priced(&prices), finish: reply.finish }
+            }
+            Err(error) => Report::ModelFailed {
+                step,
+                failure: error.failure,
+                words: error.words,
+                retry_after: error.retry_after,
+                partial: error.partial.into(),
+                usage: error.usage.priced(&prices),
+            },
+        }
+    }
+
+    /// Parts of the message, and its calls, each looked at.
+    fn sort(&self, parts: Vec<ReplyPart>) -> (Vec<Part>, Vec<Wanted>) {
+        let (mut said, mut calls) = (Vec::new(), Vec::new());
+        for part in parts {
+            said.push(match part {
+                ReplyPart::Text(text) => Part::text(text),
+                ReplyPart::Reasoning { text, signature } => Part::Reasoning { text: text.into(), signature: signature.map(Text::from) },
+                ReplyPart::Opaque { provider, raw } => Part::Opaque { provider, raw },
+                ReplyPart::Call { id, tool, input } => {
+                    let call = CallId::fresh(&*self.ids);
+                    let input = if input.trim().is_empty() { "{}".to_owned() } else { input };
+                    let (tool, look) = self.look(&tool, &input);
+                    calls.push(Wanted { call: call.clone(), wire_id: id, tool, input: input.into(), look });
+                    Part::Call { call }
+                }
+            });
+        }
+        (said, calls)
+    }
+
+    /// The tool's real name and what the call would touch, or why it cannot run.
+    fn look(&self, name: &str, input: &str) -> (String, Result<Look, String>) {
+        match self.outfit.tool(name) {
+            Err(words) => (name.to_owned(), Err(words)),
+            Ok(tool) => {
+                let look = parse(input).and_then(|input| tool.look(&input, &*self.outfit.workspace));
+                (tool.spec().name.clone(), look)
+            }
+        }
+    }
+
+    pub(crate) fn look_at(self, call: CallId, wanted: CallInput) -> Work {
+        self.start(EffectKey::Look(call.clone()), move |desk, _| {
+            Box::pin(async move {
+                let (mut input, mut by) = (wanted.input.clone(), String::new());
+                for hook in desk.outfit.hooks.iter().filter(|hook| hook.looks()) {
+                    let seen = HookedCall {
+                        session: desk.session.clone(),
+                        call: call.clone(),
+                        tool: wanted.tool.clone(),
+                        input: parse(&input).unwrap_or_default(),
+                    };
+                    match tokio::time::timeout(HOOK_MAX, hook.before_call(&seen)).await {
+                        Ok(Before::Go) | Err(_) => {}
+                        Ok(Before::Amend(amended)) => (input, by) = (amended.to_string(), hook.name().to_owned()),
+                        Ok(Before::Refuse(words)) => return Report::Looked { call, input: input.into(), look: Err(words), by: hook.name().to_owned() },
+                    }
+                }
+                let (_, look) = desk.look(&wanted.tool, &input);
+                Report::Looked { call, input: input.into(), look, by }
+            })
+        })
+    }
+
+    pub(crate) fn run_call(self, call: CallId, wanted: CallInput) -> Work {
+        self.start(EffectKey::Run(call.clone()), move |desk, stop| {
+            Box::pin(async move {
+                let outcome = match (desk.outfit.tool(&wanted.tool).cloned(), parse(&wanted.input)) {
+                    (Err(words), _) | (_, Err(words)) => Outcome::failed(words),
+                    (Ok(tool), Ok(input)) => {
+                        let context = ToolContext {
+                            session: desk.session.clone(),
+                            workspace: desk.outfit.workspace.clone(),
+                            live: desk.live.clone(),
+                            stop,
+                            spool: spool(&desk.outfit.spool),
+                            memory: desk.memory.clone(),
+                        };
+                        let run = ToolCall { id: call.clone(), input: input.clone() };
+                        // A task of its own, so that a tool that panics is an outcome and not the end of the run.
+                        let inner = Inner(tokio::spawn(async move { tool.run(&run, &context).await }));
+                        let outcome = inner.outcome().await;
+                        desk.after(HookedCall { session: desk.session.clone(), call: call.clone(), tool: wanted.tool.clone(), input }, outcome).await
+                    }
+                };
+                Report::CallFinished { call, outcome }
+            })
+        })
+    }
+
+    async fn after(&self, call: HookedCall, mut outcome: Outcome) -> Outcome {
+        for hook in &self.outfit.hooks {
+            let before = outcome.clone();
+            outcome = tokio::time::timeout(HOOK_MAX, hook.after_call(&call, outcome)).await.unwrap_or(before);
+        }
+        outcome
+    }
+}
+
+fn spool(folder: &std::path::Path) -> PathBuf {
+    folder.to_owned()
+}
+
+/// The input as an object. Some models send the object as a string of JSON; that is meant well.
+pub(crate) fn parse(input: &str) -> Result<Value, String> {
+    let wrong = |found: &str| format!("The input of this call is not a JSON object: {found}. The call was not run; send it again with a valid object.");
+    match serde_json::from_str(input) {
+        Ok(Value::Object(fields)) => Ok(Value::Object(fields)),
+        Ok(Value::String(inner)) => match serde_json::from_str(&inner) {
+            Ok(Value::Object(fields)) => Ok(Value::Object(fields)),
+            _ => Err(wrong("it is a string")),
+        },
+        Ok(other) => Err(wrong(&format!("found {other}"))),
+        Err(error) => Err(wrong(&error.to_string())),
+    }
+}
+
+/// A tool's own task, aborted with the work around it.
+struct Inner(JoinHandle<Outcome>);
+
+impl Inner {
+    async fn outcome(mut self) -> Outcome {
+        match (&mut self.0).await {
+            Ok(outcome) => outcome,
+            Err(error) if error.is_panic() => Outcome::failed("The tool crashed; this is a bug of posse. What it had done so far is unknown: look before you go on."),
+            Err(_) => Outcome::cancelled(""),
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+struct StopFlag(watch::Receiver<bool>);
+
+impl Stop for StopFlag {
+    fn is_stopped(&self) -> bool {
+        *self.0.borrow()
+    }
+
+    fn stopped(&self) -> BoxFuture<'_, ()> {
+        let mut flag = self.0.clone();
+        Box::pin(async move {
+            if flag.wait_for(|stopped| *stopped).await.is_err() {
+                // The run is gone and this task with it; until then there is nothing to wait for.
+                std::future::pending::<()>().await;
+            }
+        })
+    }
+}
+
+/// Shows that a step waits, and until when.
+pub(crate) fn show_waiting(live: &SessionLive, why: &str, until: Option<posse_session::Timestamp>) {
+    live.show(posse_session::Progress::Waiting { why: why.to_owned(), until });
+}

@@ -1,0 +1,53 @@
+//! What runs are built from: the world all sessions share, and the outfit of one agent.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use posse_session::{Asking, Clock, Head, Hook, Ids, Inbox, Lease, Log, Model, Rules, Tool, Workspace};
+
+use crate::{Lanes, live::Live};
+
+/// Shared by every session of a process.
+pub struct World {
+    pub log: Arc<dyn Log>,
+    pub lease: Arc<dyn Lease>,
+    pub inbox: Arc<dyn Inbox>,
+    pub clock: Arc<dyn Clock>,
+    pub ids: Arc<dyn Ids>,
+    pub lanes: Arc<Lanes>,
+    pub live: Live,
+}
+
+/// An agent's recipe made real: built by `cli` from configuration, again after a restart.
+pub struct Outfit {
+    pub model: Arc<dyn Model>,
+    pub tools: Vec<Arc<dyn Tool>>,
+    pub hooks: Vec<Arc<dyn Hook>>,
+    pub workspace: Arc<dyn Workspace>,
+    pub rules: Rules,
+    pub asking: Asking,
+    /// What a request begins with, if this session has not recorded one for the same agent, model and tools.
+    pub head: Head,
+    /// Where long outputs of this session's calls go.
+    pub spool: PathBuf,
+    /// A stream that brings no byte for so long is dead.
+    pub stream_idle: Duration,
+    /// One model call takes at most so long.
+    pub step_max: Duration,
+    /// So many calls of a reply run at once.
+    pub calls_max: usize,
+}
+
+impl Outfit {
+    /// The tool a call names, ignoring case; `Err` lists near names for the model.
+    pub(crate) fn tool(&self, name: &str) -> Result<&Arc<dyn Tool>, String> {
+        let offered = || self.tools.iter().filter(|tool| self.head.tools.iter().any(|spec| spec.name == tool.spec().name));
+        if let Some(tool) = offered().find(|tool| tool.spec().name.eq_ignore_ascii_case(name)) {
+            return Ok(tool);
+        }
+        let names: Vec<&str> = offered().map(|tool| tool.spec().name.as_str()).collect();
+        let lower = name.to_lowercase();
+        let near = names.iter().find(|offered| lower.contains(*offered) || offered.contains(lower.as_str()));
+        let hint = near.map_or(String::new(), |near| format!(" Did you mean `{near}`?"));
+        Err(format!("There is no tool named `{name}`.{hint} The tools are: {}.", names.join(", ")))
+    }
+}
