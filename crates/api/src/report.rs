@@ -1,0 +1,127 @@
+//! What one run came to: the object that `--format json` prints, made from views and facts alone.
+
+use posse_session::{By, Event, Kind, Outcome, Part, Record, Status, Summary, Usage};
+use serde::Serialize;
+
+use crate::show::said;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunStatus {
+    Done,
+    Failed,
+    Limit,
+    Interrupted,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    pub session: String,
+    pub status: RunStatus,
+    pub result: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    pub usage: Usage,
+    pub tree: Vec<TreeEntry>,
+    pub denied: Vec<Denial>,
+    /// Asks nobody could answer; they set the exit code.
+    #[serde(skip)]
+    pub unanswered: u64,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct TreeEntry {
+    pub session: String,
+    pub parent: Option<String>,
+    pub agent: String,
+    pub kind: Option<Kind>,
+    pub title: String,
+    pub status: Status,
+    pub steps: u64,
+    pub calls: u64,
+    pub usage: Usage,
+    pub seconds: f64,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct Denial {
+    pub call: String,
+    pub session: String,
+    pub agent: String,
+    pub tool: String,
+    pub what: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
+}
+
+/// `tree` is the root's view and its descendants'; `facts` are the root's since this run began, with their texts.
+pub fn report(status: RunStatus, error: Option<String>, tree: &[Summary], facts: &[Record]) -> Report {
+    let mut usage = Usage::default();
+    tree.iter().for_each(|summary| usage += summary.usage);
+    let root = tree.first();
+    let agent = root.map_or(String::new(), |root| root.agent.clone());
+    let session = root.map_or(String::new(), |root| root.session.to_string());
+    let unanswered = facts.iter().filter(|record| matches!(record.event, Event::Answered { by: By::Policy, .. })).count() as u64;
+    Report {
+        status,
+        result: last_text(facts),
+        error,
+        usage,
+        tree: tree.iter().map(entry).collect(),
+        denied: denials(facts, &session, &agent),
+        session,
+        unanswered,
+    }
+}
+
+fn entry(summary: &Summary) -> TreeEntry {
+    TreeEntry {
+        session: summary.session.to_string(),
+        parent: summary.parent.as_ref().map(ToString::to_string),
+        agent: summary.agent.clone(),
+        kind: summary.kind,
+        title: summary.title.clone(),
+        status: summary.status,
+        steps: summary.steps,
+        calls: summary.calls,
+        usage: summary.usage,
+        seconds: summary.updated.since(summary.created).as_secs_f64(),
+    }
+}
+
+/// The last thing the agent said: its whole last message with words in it, or what was shown before it broke off.
+fn last_text(facts: &[Record]) -> String {
+    let text = |record: &Record| match &record.event {
+        Event::Replied { parts, .. } => Some(said(parts)),
+        Event::StepFailed { partial, retry_at: None, .. } => Some(said(&[Part::text(partial.clone())])),
+        _ => None,
+    };
+    facts.iter().rev().filter_map(text).find(|text| !text.trim().is_empty()).unwrap_or_default()
+}
+
+fn denials(facts: &[Record], session: &str, agent: &str) -> Vec<Denial> {
+    let mut denied = Vec::new();
+    for record in facts {
+        let Event::CallFinished { call, outcome: Outcome::Denied { .. } } = &record.event else { continue };
+        let called = facts.iter().find_map(|record| match &record.event {
+            Event::Called { call: called, tool, touches, decision, title, .. } if called == call => Some((tool, touches, decision, title)),
+            _ => None,
+        });
+        let Some((tool, touches, decision, title)) = called else { continue };
+        let looked = facts.iter().find_map(|record| match &record.event {
+            Event::Looked { call: looked, decision, .. } if looked == call => Some(decision.clone()),
+            _ => None,
+        });
+        let decision = looked.or_else(|| decision.clone());
+        let touch = decision.as_ref().and_then(|decision| decision.touch.clone()).or_else(|| touches.first().cloned());
+        denied.push(Denial {
+            call: call.to_string(),
+            session: session.to_owned(),
+            agent: agent.to_owned(),
+            tool: tool.clone(),
+            what: touch.map_or_else(|| title.clone(), |touch| format!("{}({})", touch.key, touch.pattern)),
+            rule: decision.and_then(|decision| decision.rule.map(|rule| if decision.origin.is_empty() { rule } else { format!("{rule} from {}", decision.origin) })),
+        });
+    }
+    denied
+}

@@ -1,0 +1,74 @@
+//! A session as a person reads it.
+
+use posse_session::{Event, Outcome, Part, Record, Source, Text};
+
+/// Lines of a tool's output that a transcript shows.
+const OUTPUT_LINES: usize = 6;
+
+/// The words of a message, without reminders, reasoning and calls.
+pub fn said(parts: &[Part]) -> String {
+    let texts: Vec<&str> = parts
+        .iter()
+        .filter_map(|part| match part {
+            Part::Text { text: Text::Inline(text), synthetic: false } if !text.trim().is_empty() => Some(text.as_str()),
+            _ => None,
+        })
+        .collect();
+    texts.join("\n\n")
+}
+
+/// Who said what, one block per message or call.
+pub fn transcript(facts: &[Record]) -> Vec<String> {
+    let mut blocks = Vec::new();
+    for record in facts {
+        match &record.event {
+            Event::Queued { entry } => blocks.push(format!("{}: {}", speaker(&entry.source), said(&entry.parts))),
+            Event::Replied { parts, .. } => blocks.extend(Some(said(parts)).filter(|text| !text.is_empty()).map(|text| format!("agent: {text}"))),
+            Event::Called { tool, title, input, .. } => {
+                let what = if title.is_empty() { short(input) } else { title.clone() };
+                blocks.push(format!("  ▸ {tool} {what}"));
+            }
+            Event::CallFinished { outcome, .. } => blocks.push(indented(outcome)),
+            Event::StepFailed { error, retry_at, .. } => {
+                let again = if retry_at.is_some() { " (tried again)" } else { "" };
+                blocks.push(format!("  ! {error}{again}"));
+            }
+            Event::Interrupted { .. } => blocks.push("  ! interrupted".into()),
+            Event::LimitReached { words, .. } => blocks.push(format!("  ! {words}")),
+            Event::TookOver { .. } => blocks.push("  ! the process died here; another took over".into()),
+            _ => {}
+        }
+    }
+    blocks
+}
+
+fn speaker(source: &Source) -> &str {
+    match source {
+        Source::User => "you",
+        Source::Task { .. } => "task",
+        Source::Agent { name, .. } | Source::Hook { name } | Source::Plugin { name } => name,
+        Source::Timer => "timer",
+    }
+}
+
+fn indented(outcome: &Outcome) -> String {
+    let text = match outcome {
+        Outcome::Done { output: text, .. }
+        | Outcome::Failed { error: text }
+        | Outcome::Denied { why: text }
+        | Outcome::Cancelled { partial: text }
+        | Outcome::Lost { partial: text } => text.inline().unwrap_or("(a long text)"),
+    };
+    let mut lines: Vec<String> = text.lines().take(OUTPUT_LINES).map(|line| format!("    {line}")).collect();
+    if OUTPUT_LINES < text.lines().count() {
+        lines.push(format!("    … {} more lines", text.lines().count() - OUTPUT_LINES));
+    }
+    if outcome.is_error() {
+        lines.insert(0, format!("    ({})", outcome.word()));
+    }
+    lines.join("\n")
+}
+
+fn short(input: &Text) -> String {
+    input.inline().unwrap_or_default().chars().take(100).collect()
+}
