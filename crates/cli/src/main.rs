@@ -1,1 +1,54 @@
-fn main() {}
+//! The `posse` binary: reads what the user wrote, builds the world, picks a mode.
+//!
+//! `args.rs` is the command line, `build.rs` makes a world of configuration, `run.rs` drives one prompt; every other
+//! command is a file of its own. Everything below this crate is a library that never reads an environment variable.
+
+mod args;
+mod build;
+mod configure;
+mod crash;
+mod doctor;
+mod exit;
+mod explain;
+mod input;
+mod models;
+mod narrate;
+mod print;
+mod run;
+mod sessions;
+mod signals;
+mod trace;
+
+use clap::Parser as _;
+use exit::{Exit, Failure};
+
+fn main() -> std::process::ExitCode {
+    // The keeper is this same program: nothing may happen before it is told apart.
+    if std::env::args_os().nth(1).is_some_and(|first| first == "__keeper") {
+        posse_tools::keeper_main()
+    }
+    let args = args::Args::parse();
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return Failure::failed(format!("the runtime could not start: {error}")).report(),
+    };
+    let outcome = runtime.block_on(dispatch(args));
+    // A tool that will not end must not keep the process: the keeper ends it.
+    runtime.shutdown_background();
+    match outcome {
+        Ok(exit) => exit.into(),
+        Err(failure) => failure.report(),
+    }
+}
+
+async fn dispatch(args: args::Args) -> Result<Exit, Failure> {
+    match args.command {
+        Some(args::Cmd::Run(options)) => run::run(options).await,
+        Some(args::Cmd::Sessions(command)) => sessions::sessions(command).await,
+        Some(args::Cmd::Config(command)) => configure::config(command),
+        Some(args::Cmd::Models(command)) => models::models(&command),
+        Some(args::Cmd::Doctor { format }) => doctor::doctor(format).await,
+        Some(args::Cmd::Completions { shell }) => args::completions(shell),
+        None => explain::here(args.dir).await,
+    }
+}

@@ -24,6 +24,8 @@ pub struct Outfit {
     pub hooks: Vec<Arc<dyn Hook>>,
     pub workspace: Arc<dyn Workspace>,
     pub rules: Rules,
+    /// Lists that are judged whole beside the rules: the strictest counts.
+    pub ceiling: Vec<Rules>,
     pub asking: Asking,
     /// What a request begins with, if this session has not recorded one for the same agent, model and tools.
     pub head: Head,

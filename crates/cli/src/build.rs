@@ -1,0 +1,237 @@
+//! From what the user wrote to a world: places, configuration, store, model, tools, outfit.
+//!
+//! Start-up touches only what the command needs: no network, no process, no scan before the first prompt.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use posse_config::{ChosenModel, Config, KnownProvider, ModelChoice, Overrides, Places, parse_rule_list};
+use posse_context::{Environment, Instruction};
+use posse_engine::{Hub, Lanes, Outfit, Ulids, World};
+use posse_models::{Explorer, FactsOverride, ProviderSpec, Scripted};
+use posse_session::{Asking, Clock, Head, Log, Model, Params, Rules, SessionId, Timestamp, Verdict, Workspace, key_of};
+use posse_store::Sqlite;
+use posse_tools::{Keeper, LocalWorkspace};
+
+use crate::{
+    args::How,
+    crash::{CrashPoint, CrashingLog, CrashingWorkspace},
+    exit::Failure,
+    print::to_stderr,
+};
+
+/// What the agent is told about itself.
+const BUILD_PROMPT: &str = include_str!("build_prompt.md");
+
+/// So many calls of one reply run at once.
+const CALLS_MAX: usize = 10;
+
+pub(crate) struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> Timestamp {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+    }
+}
+
+pub(crate) fn env(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+/// Where everything is, for a command that works in `dir`.
+pub(crate) fn places(dir: Option<&Path>) -> Result<Places, Failure> {
+    let here = std::env::current_dir().map_err(|error| Failure::failed(format!("the working directory cannot be used: {error}")))?;
+    let cwd = dir.map_or(here.clone(), |dir| here.join(dir));
+    let cwd = cwd.canonicalize().map_err(|error| Failure::usage(format!("{}: {error}; name a folder that exists", cwd.display())))?;
+    if !cwd.is_dir() {
+        return Err(Failure::usage(format!("{} is not a folder", cwd.display())));
+    }
+    let places = Places::find(&cwd, &env).map_err(|error| Failure::usage(error.to_string()))?;
+    crate::trace::start(&places.data_dir)?;
+    Ok(places)
+}
+
+pub(crate) fn configuration(places: &Places, how: &How) -> Result<Config, Failure> {
+    let mut rules = Vec::new();
+    for (texts, action) in [(&how.allow, Verdict::Allow), (&how.ask, Verdict::Ask), (&how.deny, Verdict::Deny)] {
+        for text in texts {
+            rules.extend(parse_rule_list(text, action, &places.home).map_err(|error| Failure::usage(error.to_string()))?);
+        }
+    }
+    posse_config::load(places, &env, &Overrides { model: how.model.clone(), rules }).map_err(|error| Failure::usage(error.to_string()))
+}
+
+/// Says what the user should know before anything runs.
+pub(crate) fn warn(config: &Config, quiet: bool) {
+    if quiet {
+        return;
+    }
+    for problem in config.warnings.iter().chain(&config.dead_denies) {
+        to_stderr(&format!("posse: {problem}"));
+    }
+    if let Some(line) = config.ignored_line() {
+        to_stderr(&format!("posse: {line}"));
+    }
+}
+
+pub(crate) fn open_store(places: &Places) -> Result<Arc<Sqlite>, Failure> {
+    let store = Sqlite::open(&places.project_data_dir()).map_err(|error| Failure::failed(posse_api::words::storage(&error.to_string())))?;
+    Ok(Arc::new(store))
+}
+
+pub(crate) fn world(store: Arc<Sqlite>, config: &Config) -> Arc<World> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let mut limits: HashMap<String, usize> = config.concurrency.named.iter().map(|(name, count)| (name.clone(), usize::try_from(*count).unwrap_or(1))).collect();
+    limits.insert("default".into(), usize::try_from(config.concurrency.default).unwrap_or(1));
+    let log: Arc<dyn Log> = match CrashPoint::from_env() {
+        Some(point) => Arc::new(CrashingLog { log: store.clone(), point }),
+        None => store.clone(),
+    };
+    Arc::new(World {
+        log,
+        lease: store.clone(),
+        inbox: store,
+        ids: Arc::new(Ulids::new(clock.clone())),
+        clock,
+        lanes: Arc::new(Lanes::new(limits)),
+        live: Default::default(),
+    })
+}
+
+pub(crate) fn hub(places: &Places, config: &Config) -> Result<Hub, Failure> {
+    Ok(Hub::new(world(open_store(places)?, config)))
+}
+
+/// The providers the world knows, as the configuration wants them.
+pub(crate) fn known() -> Vec<KnownProvider> {
+    let known = posse_models::known_providers().iter();
+    known
+        .map(|known| KnownProvider {
+            name: known.name,
+            api: match known.api {
+                posse_models::Api::Anthropic => posse_config::Api::Anthropic,
+                posse_models::Api::OpenAi => posse_config::Api::OpenaiChat,
+            },
+            base_url: known.base_url,
+            key_env: known.key_env,
+            base_url_env: known.base_url_env,
+            default_model: default_model(known.name),
+        })
+        .collect()
+}
+
+fn default_model(provider: &str) -> &'static str {
+    match provider {
+        "anthropic" => "claude-sonnet-4-5",
+        "openai" => "gpt-5.1",
+        "gemini" => "gemini-2.5-pro",
+        "openrouter" => "anthropic/claude-sonnet-4.5",
+        "deepseek" => "deepseek-chat",
+        "groq" => "openai/gpt-oss-120b",
+        "mistral" => "mistral-large-latest",
+        "xai" => "grok-4",
+        _ => "",
+    }
+}
+
+/// The model a run uses; says so when it is the offline one by default.
+pub(crate) fn model(config: &Config, how: &How) -> Result<Arc<dyn Model>, Failure> {
+    // A file of replies instead of a model: for tests and demonstrations.
+    if let Some(path) = how.model.as_deref().and_then(|name| name.strip_prefix("scripted/")) {
+        let scripted = Scripted::load(Path::new(path)).map_err(|error| Failure::usage(error.to_string()))?;
+        return Ok(Arc::new(scripted));
+    }
+    let choice = config.choose_model(how.model.as_deref(), &known(), &env);
+    match choice.map_err(|error| Failure::usage(format!("{error}; `posse doctor` shows how to add a model")))? {
+        ModelChoice::Offline => {
+            if how.model.is_none() && config.model.is_none() && !how.quiet {
+                to_stderr("posse: no model configured, using offline/explorer: rules and search, not an LLM. `posse doctor` shows how to add one.");
+            }
+            Ok(Arc::new(Explorer::new()))
+        }
+        ModelChoice::Remote(chosen) => {
+            let spec = provider(&chosen)?;
+            Ok(posse_models::build(&spec, &chosen.model))
+        }
+    }
+}
+
+fn provider(chosen: &ChosenModel) -> Result<ProviderSpec, Failure> {
+    let api = match chosen.api {
+        posse_config::Api::Anthropic => posse_models::Api::Anthropic,
+        posse_config::Api::OpenaiChat => posse_models::Api::OpenAi,
+        other => {
+            let words = format!("{}: this version has no client for the `{}` protocol; most such servers also speak `openai`", chosen.name(), other.name());
+            return Err(Failure::usage(words));
+        }
+    };
+    let facts = FactsOverride { context: chosen.spec.context, output: chosen.spec.output, cost: chosen.spec.prices, images: chosen.spec.images };
+    Ok(ProviderSpec {
+        name: chosen.provider.clone(),
+        api,
+        base_url: chosen.base_url.clone(),
+        api_key: chosen.key.as_ref().map(|key| key.expose().to_owned()),
+        headers: chosen.headers.iter().map(|(name, value)| (name.clone(), value.expose().to_owned())).collect(),
+        models: BTreeMap::from([(chosen.model.clone(), facts)]),
+    })
+}
+
+/// Everything one session's agent needs.
+pub(crate) fn outfit(places: &Places, config: &Config, model: Arc<dyn Model>, session: &SessionId) -> Result<Outfit, Failure> {
+    let spool = spool(places, session);
+    let local = LocalWorkspace::new(&places.project, &places.cwd, Arc::new(Keeper::new()))
+        .map_err(|error| Failure::failed(format!("{}: {error}", places.cwd.display())))?
+        .with_readable_roots([places.project_data_dir().join("spool")]);
+    let workspace: Arc<dyn Workspace> = match CrashPoint::from_env() {
+        Some(point) => Arc::new(CrashingWorkspace { workspace: Arc::new(local), point }),
+        None => Arc::new(local),
+    };
+    let rulebook = config.rulebook();
+    let tools = posse_tools::builtin();
+    let offered = tools.iter().map(|tool| tool.spec()).filter(|spec| offers(&rulebook.rules, &rulebook.ceiling, &spec.name)).cloned().collect();
+    let instructions: Vec<Instruction> = posse_config::instructions(places, config)
+        .files
+        .into_iter()
+        .map(|file| Instruction { path: file.path.display().to_string(), text: file.text })
+        .collect();
+    let system = posse_context::system(BUILD_PROMPT, &environment(places, &model.facts().name), &instructions);
+    Ok(Outfit {
+        head: Head { system, tools: offered, params: Params::default() },
+        model,
+        tools,
+        hooks: Vec::new(),
+        workspace,
+        rules: rulebook.rules,
+        ceiling: rulebook.ceiling,
+        asking: Asking::Nobody,
+        spool,
+        stream_idle: config.limits.stream_idle,
+        step_max: config.limits.step,
+        calls_max: CALLS_MAX,
+    })
+}
+
+/// A tool that is denied altogether is not shown to the model.
+fn offers(rules: &Rules, ceiling: &[Rules], tool: &str) -> bool {
+    !std::iter::once(rules).chain(ceiling).any(|rules| rules.disables(key_of(tool)))
+}
+
+fn spool(places: &Places, session: &SessionId) -> PathBuf {
+    places.project_data_dir().join("spool").join(session.as_str())
+}
+
+fn environment(places: &Places, model: &str) -> Environment {
+    Environment {
+        model: model.to_owned(),
+        cwd: places.cwd.display().to_string(),
+        project: places.project.display().to_string(),
+        git: places.project.join(".git").exists(),
+        platform: std::env::consts::OS.to_owned(),
+        date: jiff::Zoned::now().strftime("%Y-%m-%d").to_string(),
+    }
+}

@@ -1,0 +1,84 @@
+//! The prompt: from the arguments, from stdin, or both.
+
+use std::{
+    io::{IsTerminal as _, Read as _},
+    sync::mpsc,
+    time::Duration,
+};
+
+use rustix::fs::FileType;
+
+use crate::{exit::Failure, print::to_stderr};
+
+/// How long a prompt waits for an open pipe that brings nothing.
+const PIPE_WAIT: Duration = Duration::from_secs(2);
+
+/// More than any model reads; a larger input is a file to be named, not a prompt.
+const STDIN_BYTES_MAX: u64 = 8 * 1024 * 1024;
+
+/// The user's words as blocks: the prompt exactly as given, then what was piped in.
+pub(crate) fn blocks(prompt: &[String]) -> Result<Vec<String>, Failure> {
+    let words = prompt.join(" ");
+    let mut blocks = Vec::new();
+    if words.is_empty() || words == "-" {
+        if std::io::stdin().is_terminal() && words.is_empty() {
+            return Err(Failure::usage("nothing to do: give a prompt, as in `posse run \"Where is main?\"`, or pipe one in"));
+        }
+        blocks.push(read_all()?);
+    } else {
+        blocks.push(words);
+        blocks.extend(piped()?);
+    }
+    blocks.retain(|block| !block.trim().is_empty());
+    if blocks.is_empty() {
+        return Err(Failure::usage("nothing to do: the prompt is empty"));
+    }
+    Ok(blocks)
+}
+
+/// What is piped in beside a prompt. A pipe that stays open and silent is left alone.
+fn piped() -> Result<Option<String>, Failure> {
+    let kind = rustix::fs::fstat(std::io::stdin()).map(|stat| FileType::from_raw_mode(stat.st_mode));
+    match kind {
+        Ok(FileType::RegularFile) => read_all().map(Some),
+        Ok(FileType::Fifo | FileType::Socket) => {
+            let (sender, first) = mpsc::channel();
+            // This thread may stay behind in a read that never returns; it ends with the process.
+            std::thread::spawn(move || {
+                let mut byte = [0u8; 1];
+                let count = std::io::stdin().read(&mut byte).unwrap_or(0);
+                let _ = sender.send(byte[..count].to_vec());
+                if 0 < count {
+                    let _ = sender.send(read_bytes());
+                }
+            });
+            let start = match first.recv_timeout(PIPE_WAIT) {
+                Ok(start) => start,
+                Err(_) => {
+                    to_stderr("posse: waiting for stdin; use </dev/null");
+                    return Ok(None);
+                }
+            };
+            let rest = if start.is_empty() { Vec::new() } else { first.recv().unwrap_or_default() };
+            bounded([start, rest].concat()).map(Some)
+        }
+        _ => Ok(None),
+    }
+}
+
+fn read_all() -> Result<String, Failure> {
+    bounded(read_bytes())
+}
+
+fn read_bytes() -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let _ = std::io::stdin().lock().take(STDIN_BYTES_MAX + 1).read_to_end(&mut bytes);
+    bytes
+}
+
+fn bounded(bytes: Vec<u8>) -> Result<String, Failure> {
+    if STDIN_BYTES_MAX < bytes.len() as u64 {
+        return Err(Failure::usage(format!("stdin is larger than {} MiB: save it to a file and name the file in the prompt", STDIN_BYTES_MAX >> 20)));
+    }
+    Ok(String::from_utf8_lossy(&bytes).trim_end_matches('\n').to_owned())
+}

@@ -1,0 +1,122 @@
+//! `posse sessions`: what was run here, and what to do with it.
+
+use posse_api::{Client as _, transcript, words};
+use posse_engine::OpenError;
+use posse_server::Local;
+use posse_session::{By, Clock as _, Command, Hold, Kind, LeaseError, Letter, Summary, Text};
+
+use crate::{
+    args::{How, Listing, SessionsCmd},
+    build,
+    exit::{Exit, Failure},
+    print::{safe, to_stderr, to_stdout},
+    run,
+};
+
+pub(crate) async fn sessions(command: SessionsCmd) -> Result<Exit, Failure> {
+    match command {
+        SessionsCmd::List { format } => list(format).await,
+        SessionsCmd::Show { id, format } => show(&id, format).await,
+        SessionsCmd::Resume { id, how } => run::resume(&id, *how).await,
+        SessionsCmd::Stop { id } => stop(&id).await,
+        SessionsCmd::Rm { id } => remove(&id).await,
+    }
+}
+
+async fn list(format: Listing) -> Result<Exit, Failure> {
+    let places = build::places(None)?;
+    let here = places.cwd.display().to_string();
+    let roots: Vec<Summary> = if places.project_data_dir().join("posse.db").exists() {
+        let client = Local::new(build::world(build::open_store(&places)?, &build::configuration(&places, &How::default())?));
+        let all = client.sessions().await.map_err(run::client_failure)?;
+        all.into_iter().filter(|summary| summary.kind == Some(Kind::Root) && summary.directory == here).collect()
+    } else {
+        Vec::new()
+    };
+    if format == Listing::Json {
+        to_stdout(&serde_json::to_string(&roots).unwrap_or_default());
+        return Ok(Exit::Done);
+    }
+    if roots.is_empty() {
+        to_stderr(&format!("posse: no sessions in {here} yet; `posse run \"...\"` begins one"));
+    }
+    let now = build::SystemClock.now();
+    for root in roots {
+        to_stdout(&format!(
+            "{}  {:9}  {:>7} ago  {:>3} steps  {:>8}  {}",
+            root.session,
+            words::status(root.status),
+            words::age(now.since(root.updated)),
+            root.steps,
+            words::money(root.usage.cost_usd),
+            safe(&root.title)
+        ));
+    }
+    Ok(Exit::Done)
+}
+
+async fn show(id: &str, format: Listing) -> Result<Exit, Failure> {
+    let places = build::places(None)?;
+    let client = Local::new(build::world(build::open_store(&places)?, &build::configuration(&places, &How::default())?));
+    let summary = client.find(id).await.map_err(run::client_failure)?;
+    let facts = client.facts(&summary.session, 0).await.map_err(run::client_failure)?;
+    if format == Listing::Json {
+        let events: Vec<_> = facts.iter().map(|record| posse_api::line(&summary.session, record)).collect();
+        to_stdout(&serde_json::json!({"session": summary, "events": events}).to_string());
+        return Ok(Exit::Done);
+    }
+    to_stdout(&format!("{}  {}  {}  {}", summary.session, words::status(summary.status), summary.agent, summary.model));
+    to_stdout(&format!(
+        "{} steps · {} calls · {} tokens · {}\n",
+        summary.steps,
+        summary.calls,
+        words::tokens(summary.usage.tokens()),
+        words::money(summary.usage.cost_usd)
+    ));
+    for block in transcript(&facts) {
+        to_stdout(&safe(&block));
+    }
+    Ok(Exit::Done)
+}
+
+/// Posts a stop to whoever runs the session; if nobody does, becomes the owner and records it.
+async fn stop(id: &str) -> Result<Exit, Failure> {
+    let places = build::places(None)?;
+    let config = build::configuration(&places, &How::default())?;
+    let hub = build::hub(&places, &config)?;
+    let client = Local::new(hub.world().clone());
+    let summary = client.find(id).await.map_err(run::client_failure)?;
+    if let Err(LeaseError::Held { .. }) = hub.world().lease.take(&summary.root).await
+        && client.post(&summary.session, Letter::Stop { tree: true }).await.map_err(run::client_failure)?
+    {
+        to_stdout(&format!("{} was told to stop", summary.session));
+        return Ok(Exit::Done);
+    }
+    if hub.read(&summary.session).await.map_err(run::open_failure)?.0.is_settled() {
+        to_stdout(&format!("{} was not running", summary.session));
+        return Ok(Exit::Done);
+    }
+    // No model is called in a session that is being stopped, so any model will do.
+    let outfit = build::outfit(&places, &config, std::sync::Arc::new(posse_models::Explorer::new()), &summary.session)?;
+    let halt = Command::Interrupt { by: By::User, hold: Hold::StoppedByUser, partial: Text::default() };
+    let handle = hub.open(&summary.session, &summary.root, outfit, Default::default(), vec![halt]).await.map_err(run::open_failure)?;
+    let settled = handle.settled().await;
+    handle.close().await;
+    settled.map_err(|error| Failure::failed(error.to_string()))?;
+    to_stdout(&format!("{} was not running; nothing of it will go on by itself", summary.session));
+    Ok(Exit::Done)
+}
+
+async fn remove(id: &str) -> Result<Exit, Failure> {
+    let places = build::places(None)?;
+    let config = build::configuration(&places, &How::default())?;
+    let hub = build::hub(&places, &config)?;
+    let client = Local::new(hub.world().clone());
+    let summary = client.find(id).await.map_err(run::client_failure)?;
+    let owner = hub.world().lease.take(&summary.root).await.map_err(|error| run::open_failure(OpenError::from(error)))?;
+    let removed = hub.world().log.remove(&owner).await.map_err(|error| Failure::failed(words::storage(&error.to_string())))?;
+    // What its calls had printed goes with it; a folder that is not there is fine.
+    let _ = std::fs::remove_dir_all(places.project_data_dir().join("spool").join(summary.root.as_str()));
+    to_stdout(&format!("removed {} ({removed} sessions)", summary.root));
+    Ok(Exit::Done)
+}

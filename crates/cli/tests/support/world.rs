@@ -1,0 +1,260 @@
+//! One throw-away user: a home, a configuration, a git project, a scripted model, and the real binary.
+//!
+//! Everything is in one temporary folder that no other test shares, so its name also finds the user's processes.
+
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::{
+    answer::Answer,
+    model::ModelServer,
+    procs,
+    running::{Done, Running},
+    seen::{Api, Seen},
+};
+
+pub struct World {
+    pub model: ModelServer,
+    pub home: PathBuf,
+    /// `POSSE_HOME`: the user's own configuration, and posse's data.
+    pub posse_home: PathBuf,
+    pub project: PathBuf,
+    env: Vec<(String, String)>,
+    folder: TempDir,
+}
+
+/// What a world is made from; see [`World::with`].
+#[derive(Default)]
+pub struct Plan {
+    api: Option<Api>,
+    config: Vec<(String, Value)>,
+    files: Vec<(String, String)>,
+    env: Vec<(String, String)>,
+    bare: bool,
+}
+
+impl World {
+    /// A user whose model answers by this script, over the Anthropic protocol.
+    pub fn new<A: Into<Answer>>(script: impl Fn(&Seen) -> A + Send + Sync + 'static) -> World {
+        World::with().script(script)
+    }
+
+    /// `World::with().api(..).config(..).file(..).script(..)`.
+    pub fn with() -> Plan {
+        Plan::default()
+    }
+
+    /// `posse run ARGS`, to its end.
+    pub fn run(&self, args: &[&str]) -> Done {
+        self.posse(&[&["run"], args].concat())
+    }
+
+    /// `posse ARGS`, to its end.
+    pub fn posse(&self, args: &[&str]) -> Done {
+        self.command(args).run()
+    }
+
+    /// `posse ARGS`, going.
+    pub fn start(&self, args: &[&str]) -> Running {
+        self.command(args).start()
+    }
+
+    /// `posse ARGS`, with more to say about how: `.stdin(..)`, `.env(..)`, `.cwd(..)`, `.within(..)`.
+    pub fn command(&self, args: &[&str]) -> Invocation<'_> {
+        let args = args.iter().map(|arg| (*arg).to_owned()).collect();
+        Invocation { world: self, args, stdin: None, env: Vec::new(), cwd: self.project.clone(), within: Duration::from_secs(60) }
+    }
+
+    pub fn write(&self, name: &str, text: &str) {
+        let path = self.project.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    pub fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.project.join(name)).unwrap()
+    }
+
+    /// Writes the user's configuration anew.
+    pub fn configure(&self, config: &Value) {
+        std::fs::write(self.posse_home.join("posse.json"), serde_json::to_string_pretty(config).unwrap()).unwrap();
+    }
+
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Processes of this user that are still there after this long.
+    pub fn processes_left_after(&self, within: Duration) -> Vec<procs::Process> {
+        procs::left_after(self.folder.path(), within)
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        let errors = self.model.take_errors();
+        if !std::thread::panicking() {
+            assert!(errors.is_empty(), "the model refused what it was sent: {errors:#?}");
+        }
+    }
+}
+
+impl Plan {
+    pub fn api(mut self, api: Api) -> Plan {
+        self.api = Some(api);
+        self
+    }
+
+    /// One more key of the user's `posse.json`, or another value for it.
+    pub fn config(mut self, key: &str, value: Value) -> Plan {
+        self.config.push((key.into(), value));
+        self
+    }
+
+    pub fn file(mut self, name: &str, text: &str) -> Plan {
+        self.files.push((name.into(), text.into()));
+        self
+    }
+
+    pub fn env(mut self, name: &str, value: &str) -> Plan {
+        self.env.push((name.into(), value.into()));
+        self
+    }
+
+    /// The project is a plain folder.
+    pub fn without_git(mut self) -> Plan {
+        self.bare = true;
+        self
+    }
+
+    pub fn script<A: Into<Answer>>(self, script: impl Fn(&Seen) -> A + Send + Sync + 'static) -> World {
+        let model = ModelServer::start(script);
+        let folder = tempfile::Builder::new().prefix("posse-test-").tempdir().unwrap();
+        // The real path: that is how processes and messages will name it.
+        let root = folder.path().canonicalize().unwrap();
+        let (home, project) = (root.join("home"), root.join("project"));
+        let posse_home = home.join("posse");
+        std::fs::create_dir_all(&posse_home).unwrap();
+        std::fs::create_dir_all(&project).unwrap();
+        let mut config = mock_config(self.api.unwrap_or(Api::Anthropic), &model.url);
+        for (key, value) in self.config {
+            config[key] = value;
+        }
+        let world = World { env: environment(&home, &posse_home, self.env), model, home, posse_home, project, folder };
+        world.configure(&config);
+        for (name, text) in &self.files {
+            world.write(name, text);
+        }
+        if !self.bare {
+            commit_all(&world.project);
+        }
+        world
+    }
+}
+
+/// A user's file that knows two models of the scripted server.
+pub fn mock_config(api: Api, url: &str) -> Value {
+    let (api, base_url) = match api {
+        Api::Anthropic => ("anthropic", url.to_owned()),
+        Api::OpenAi => ("openai", format!("{url}/v1")),
+    };
+    let cost = json!({"input": 3, "output": 15, "cache_read": 0.3, "cache_write": 3.75});
+    let models = json!({"m1": {"context": 200_000, "output": 8192, "cost": cost}, "m2": {"context": 200_000, "output": 8192}});
+    json!({"model": "mock/m1", "provider": {"mock": {"api": api, "base_url": base_url, "api_key": "key-123", "models": models}}})
+}
+
+/// All that `posse` gets to know of this machine.
+fn environment(home: &Path, posse_home: &Path, more: Vec<(String, String)>) -> Vec<(String, String)> {
+    let path = std::env::var("PATH").unwrap();
+    let text = |path: &Path| path.to_str().unwrap().to_owned();
+    let mut env: Vec<(String, String)> = [
+        ("PATH", path),
+        ("HOME", text(home)),
+        ("POSSE_HOME", text(posse_home)),
+        ("LANG", "C.UTF-8".into()),
+        ("TERM", "dumb".into()),
+        ("NO_COLOR", "1".into()),
+    ]
+    .into_iter()
+    .map(|(name, value)| (name.to_owned(), value))
+    .collect();
+    env.extend(more);
+    env
+}
+
+fn commit_all(project: &Path) {
+    for args in [&["init", "-q", "-b", "main"][..], &["add", "-A"], &["commit", "--allow-empty", "-qm", "init"]] {
+        let git = Command::new("git")
+            .args(["-c", "user.name=test", "-c", "user.email=test@localhost", "-c", "commit.gpgsign=false"])
+            .args(args)
+            .current_dir(project)
+            .output()
+            .unwrap();
+        assert!(git.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&git.stderr));
+    }
+}
+
+pub struct Invocation<'a> {
+    world: &'a World,
+    args: Vec<String>,
+    stdin: Option<Vec<u8>>,
+    env: Vec<(String, String)>,
+    cwd: PathBuf,
+    within: Duration,
+}
+
+impl Invocation<'_> {
+    /// Piped in, then closed. Without it stdin is empty.
+    pub fn stdin(mut self, text: impl Into<Vec<u8>>) -> Self {
+        self.stdin = Some(text.into());
+        self
+    }
+
+    pub fn env(mut self, name: &str, value: &str) -> Self {
+        self.env.push((name.into(), value.into()));
+        self
+    }
+
+    pub fn cwd(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.cwd = folder.into();
+        self
+    }
+
+    /// How long it may take before it is killed; a minute unless told.
+    pub fn within(mut self, time: Duration) -> Self {
+        self.within = time;
+        self
+    }
+
+    pub fn start(self) -> Running {
+        use std::os::unix::process::CommandExt;
+        let mut child = Command::new(env!("CARGO_BIN_EXE_posse"))
+            .args(&self.args)
+            .current_dir(&self.cwd)
+            .env_clear()
+            .envs(self.world.env.iter().chain(&self.env).map(|(name, value)| (name, value)))
+            .stdin(if self.stdin.is_some() { Stdio::piped() } else { Stdio::null() })
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .spawn()
+            .unwrap();
+        if let (Some(mut pipe), Some(text)) = (child.stdin.take(), self.stdin) {
+            // A thread, because a long text does not fit into a pipe that is not read yet.
+            std::thread::spawn(move || pipe.write_all(&text));
+        }
+        Running::new(child)
+    }
+
+    pub fn run(self) -> Done {
+        let within = self.within;
+        self.start().wait(within)
+    }
+}

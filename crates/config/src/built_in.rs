@@ -1,0 +1,19 @@
+//! What counts when nobody has said anything, written as a user would write it.
+//!
+//! Read like any other file, so that `config show` knows its origin and there is one reader only.
+
+pub(crate) const NAME: &str = "built-in";
+
+/// The default permission mode is OpenCode's build: everything inside the workspace; ask before leaving it, before
+/// reading what usually holds secrets, and when a call repeats itself.
+pub(crate) const TEXT: &str = r#"{
+  "permission": {
+    "*": "allow",
+    "doom_loop": "ask",
+    "external_directory": "ask",
+    "read": { "*": "allow", "*.env": "ask", "*.env.*": "ask", "*.env.example": "allow" }
+  },
+  "limits": { "depth": 3, "children": 200, "tree": 2000, "stream_idle": "5m", "step": "15m", "idle": "10m", "wall": "2h" },
+  "concurrency": { "default": 16 },
+  "compat": { "opencode": true, "claude": true }
+}"#;

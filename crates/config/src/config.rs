@@ -1,0 +1,169 @@
+//! The configuration of a run, as one value.
+//!
+//! Everything is checked; what was not said is built-in. How it is read is `load.rs`, how it is shown is `show.rs`, and
+//! which model it means is `model.rs`.
+
+use std::{fmt, path::PathBuf, time::Duration};
+
+use posse_session::Rule;
+use serde_json::Value;
+
+use crate::{
+    origin::{Ignored, Origin, Problem, Sourced},
+    permission::{LayerRules, Rulebook, rulebook},
+    provider::Provider,
+    tree::Node,
+};
+
+/// What the command line says; above every file.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Overrides {
+    /// `--model`.
+    pub model: Option<String>,
+    /// `--allow`, `--deny`, `--ask`, in the order given; see [`crate::parse_rule_flag`].
+    pub rules: Vec<Rule>,
+}
+
+#[derive(Debug, Clone)]
+pub struct Config {
+    pub model: Option<Sourced<String>>,
+    /// `small`, `default`, `strong` and whatever else was named, as `(alias, what it means)`.
+    pub aliases: Vec<(String, Sourced<String>)>,
+    /// Those of higher files first, each file's in written order.
+    pub providers: Vec<Provider>,
+    pub default_agent: Option<Sourced<String>>,
+    pub limits: Limits,
+    pub concurrency: Concurrency,
+    pub compat: Compat,
+    /// Keys whose meaning is built later, lowest precedence first.
+    pub later: Vec<Later>,
+    /// The files and variables that were read, lowest precedence first.
+    pub sources: Vec<String>,
+    pub warnings: Vec<Problem>,
+    /// Denies that a later rule makes unreachable: printed at every start, errors of `config check`.
+    pub dead_denies: Vec<Problem>,
+    /// What a folder that is not trusted wrote in vain; see [`Config::ignored_line`].
+    pub ignored: Vec<Ignored>,
+    pub(crate) instructions: Vec<InstructionPattern>,
+    pub(crate) rules: Vec<LayerRules>,
+    /// All values over one another, for `config show`.
+    pub(crate) tree: Node,
+}
+
+impl Config {
+    /// Built-in rules, below those of the files, below those of the flags.
+    pub fn rulebook(&self) -> Rulebook {
+        rulebook(&self.rules)
+    }
+
+    /// One line for stderr that names everything ignored.
+    pub fn ignored_line(&self) -> Option<String> {
+        let first = self.ignored.first()?;
+        let mut line = String::from("ignored, because this folder is not trusted:");
+        let mut file = "";
+        for ignored in &self.ignored {
+            let separator = if ignored == first { "" } else { "," };
+            line.push_str(separator);
+            if ignored.file != file {
+                file = &ignored.file;
+                line.push_str(&format!(" {file}:"));
+            }
+            line.push_str(&format!(" {}", ignored.key));
+        }
+        Some(line)
+    }
+}
+
+/// `limits`. The defaults are those of `built_in.rs`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Limits {
+    pub depth: u64,
+    /// Tasks that one session may ever start.
+    pub children: u64,
+    /// Tasks of a whole tree.
+    pub tree: u64,
+    pub stream_idle: Duration,
+    pub step: Duration,
+    pub idle: Duration,
+    pub wall: Duration,
+    pub steps: Option<u64>,
+    pub cost: Option<f64>,
+    pub tokens: Option<u64>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        let minutes = |count: u64| Duration::from_secs(count * 60);
+        Self {
+            depth: 3,
+            children: 200,
+            tree: 2000,
+            stream_idle: minutes(5),
+            step: minutes(15),
+            idle: minutes(10),
+            wall: minutes(120),
+            steps: None,
+            cost: None,
+            tokens: None,
+        }
+    }
+}
+
+impl Limits {
+    /// What the ledger counts against.
+    pub fn spending(&self) -> posse_session::Limits {
+        posse_session::Limits { steps: self.steps, tokens: self.tokens, cost_usd: self.cost }
+    }
+}
+
+/// Requests at once, per provider (`anthropic`) or model (`anthropic/model`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Concurrency {
+    /// For a provider that is not named.
+    pub default: u64,
+    pub named: Vec<(String, u64)>,
+}
+
+impl Concurrency {
+    /// The limit written for exactly this name.
+    pub fn of(&self, name: &str) -> Option<u64> {
+        self.named.iter().find(|(key, _)| key == name).map(|(_, count)| *count)
+    }
+
+    /// The limit of a provider as a whole.
+    pub fn of_provider(&self, provider: &str) -> u64 {
+        self.of(provider).unwrap_or(self.default)
+    }
+}
+
+/// Which neighbours' files are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Compat {
+    pub opencode: bool,
+    pub claude: bool,
+}
+
+/// A key whose meaning is built later. Its value may hold secrets, so it is not part of the debug text.
+#[derive(Clone, PartialEq)]
+pub struct Later {
+    pub key: String,
+    pub value: Value,
+    pub origin: Origin,
+    /// Whether the user wrote it, and not a folder that is not trusted.
+    pub trusted: bool,
+}
+
+impl fmt::Debug for Later {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{} ({})", self.key, self.origin)
+    }
+}
+
+/// A path or glob of `instructions`, and where it stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct InstructionPattern {
+    pub(crate) pattern: String,
+    pub(crate) dir: PathBuf,
+    pub(crate) trusted: bool,
+    pub(crate) origin: Origin,
+}

@@ -1,0 +1,158 @@
+//! Layers over one another, and the typed values out of the result.
+//!
+//! Every value has been checked by `read.rs`; what is not there was not said.
+
+use std::collections::HashMap;
+
+use crate::{
+    config::{Compat, Concurrency, Config, InstructionPattern, Limits, Overrides},
+    duration::parse_duration,
+    layer::Layer,
+    origin::{Findings, Origin, Sourced},
+    permission::{LayerRules, dead_rules},
+    provider::providers_of,
+    tree::{Entry, Held, Node},
+};
+
+/// The configuration of these layers, lowest precedence first, under the flags.
+pub(crate) fn config_of(layers: Vec<Layer>, overrides: &Overrides) -> Config {
+    let mut tree = Node { origin: Origin::built_in(), held: Held::Map(Vec::new()) };
+    let mut rules = Vec::new();
+    let mut instructions = Vec::new();
+    let mut later = Vec::new();
+    let mut sources = Vec::new();
+    let mut findings = Findings::default();
+    for layer in layers {
+        instructions.extend(instructions_of(&layer));
+        tree = merged(tree, layer.values, "");
+        rules.push(LayerRules { trusted: layer.source.trusted, rules: layer.rules });
+        later.extend(layer.later);
+        sources.push(layer.source.shown.to_string());
+        findings.warnings.extend(layer.findings.warnings);
+        findings.ignored.extend(layer.findings.ignored);
+    }
+    let dead = dead_rules(&rules);
+    findings.warnings.extend(dead.others);
+    // A flag that lifts a deny of a file is meant to, so flags are added after the look for dead rules.
+    rules.push(LayerRules { trusted: true, rules: overrides.rules.clone() });
+    if let Some(model) = &overrides.model {
+        tree = merged(tree, flag("model", model), "");
+    }
+    Config {
+        model: sourced(tree.get("model")),
+        aliases: named(tree.get("models")),
+        providers: providers_of(tree.get("provider")),
+        default_agent: sourced(tree.get("default_agent")),
+        limits: limits_of(tree.get("limits")),
+        concurrency: concurrency_of(tree.get("concurrency")),
+        compat: compat_of(tree.get("compat")),
+        later,
+        sources,
+        warnings: findings.warnings,
+        dead_denies: dead.denies,
+        ignored: findings.ignored,
+        instructions,
+        rules,
+        tree,
+    }
+}
+
+/// Objects are merged key by key, the upper's keys first; anything else is replaced, and `instructions` add up.
+fn merged(lower: Node, upper: Node, path: &str) -> Node {
+    let held = match (lower.held, upper.held) {
+        (Held::Map(lower), Held::Map(upper)) => Held::Map(merged_entries(lower, upper)),
+        (Held::List(mut lower), Held::List(upper)) if path == "instructions" => {
+            lower.extend(upper);
+            Held::List(lower)
+        }
+        (_, upper) => upper,
+    };
+    Node { origin: upper.origin, held }
+}
+
+/// By an index, so that two huge files cost no more than their size.
+fn merged_entries(lower: Vec<Entry>, upper: Vec<Entry>) -> Vec<Entry> {
+    let places: HashMap<String, usize> = lower.iter().enumerate().map(|(at, entry)| (entry.name.clone(), at)).collect();
+    let mut lower: Vec<Option<Entry>> = lower.into_iter().map(Some).collect();
+    let mut entries = Vec::with_capacity(lower.len() + upper.len());
+    for entry in upper {
+        let below = places.get(&entry.name).and_then(|at| lower[*at].take());
+        entries.push(match below {
+            Some(below) => Entry { node: merged(below.node, entry.node, &entry.name), ..entry },
+            None => entry,
+        });
+    }
+    entries.extend(lower.into_iter().flatten());
+    entries
+}
+
+fn flag(name: &str, value: &str) -> Node {
+    let origin = Origin::new(&format!("--{name}"), 0);
+    let node = Node { origin: origin.clone(), held: Held::Text(value.to_owned()) };
+    Node { origin: origin.clone(), held: Held::Map(vec![Entry { name: name.to_owned(), origin, node }]) }
+}
+
+fn sourced(node: Option<&Node>) -> Option<Sourced<String>> {
+    node.and_then(|node| Some(Sourced { value: node.text()?.to_owned(), origin: node.origin.clone() }))
+}
+
+fn named(node: Option<&Node>) -> Vec<(String, Sourced<String>)> {
+    let entries = node.map(Node::entries).unwrap_or_default().iter();
+    entries.filter_map(|entry| Some((entry.name.clone(), sourced(Some(&entry.node))?))).collect()
+}
+
+fn limits_of(node: Option<&Node>) -> Limits {
+    let built_in = Limits::default();
+    let Some(node) = node else { return built_in };
+    let count = |name| node.get(name).and_then(Node::count);
+    let time = |name| node.get(name).and_then(Node::text).and_then(|text| parse_duration(text).ok());
+    Limits {
+        depth: count("depth").unwrap_or(built_in.depth),
+        children: count("children").unwrap_or(built_in.children),
+        tree: count("tree").unwrap_or(built_in.tree),
+        stream_idle: time("stream_idle").unwrap_or(built_in.stream_idle),
+        step: time("step").unwrap_or(built_in.step),
+        idle: time("idle").unwrap_or(built_in.idle),
+        wall: time("wall").unwrap_or(built_in.wall),
+        steps: count("steps"),
+        cost: node.get("cost").and_then(Node::number),
+        tokens: count("tokens"),
+    }
+}
+
+fn concurrency_of(node: Option<&Node>) -> Concurrency {
+    let entries = node.map(Node::entries).unwrap_or_default().iter();
+    let mut named: Vec<(String, u64)> = entries.filter_map(|entry| Some((entry.name.clone(), entry.node.count()?))).collect();
+    let default = named.iter().position(|(name, _)| name == "default").map(|at| named.remove(at).1);
+    Concurrency { default: default.unwrap_or(16), named }
+}
+
+pub(crate) fn compat_of(node: Option<&Node>) -> Compat {
+    let flag = |name| node.and_then(|node| node.get(name)).and_then(Node::flag).unwrap_or(true);
+    Compat { opencode: flag("opencode"), claude: flag("claude") }
+}
+
+fn instructions_of(layer: &Layer) -> Vec<InstructionPattern> {
+    let items = layer.values.get("instructions").map(Node::items).unwrap_or_default().iter();
+    let pattern = |item: &Node| {
+        let pattern = item.text()?.to_owned();
+        Some(InstructionPattern { pattern, dir: layer.source.dir.clone(), trusted: layer.source.trusted, origin: item.origin.clone() })
+    };
+    items.filter_map(pattern).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::World;
+
+    #[test]
+    fn the_built_in_text_and_the_built_in_types_agree() {
+        let config = World::new().load().unwrap();
+        assert_eq!(config.limits, Limits::default());
+        assert_eq!(config.concurrency, Concurrency { default: 16, named: Vec::new() });
+        assert_eq!(config.compat, Compat { opencode: true, claude: true });
+        assert_eq!((config.warnings, config.ignored, config.dead_denies), Default::default());
+        assert_eq!(config.sources, ["built-in"]);
+    }
+}

@@ -1,0 +1,178 @@
+//! One file, read: its values in their one spelling, its rules, and what came up.
+//!
+//! Layers are put over one another by `load.rs`, lowest precedence first. A layer is read whole even when something in
+//! it is wrong, so that all of it can be reported at once.
+
+use std::{
+    fs::File,
+    io::{self, Read},
+    path::{Component, Path, PathBuf},
+    sync::Arc,
+};
+
+use posse_session::Rule;
+
+use crate::{
+    config::Later,
+    origin::{Findings, Origin},
+    permission,
+    places::{Env, Places},
+    provider,
+    read::Reader,
+    schema::{Field, Shape, TOP},
+    substitute::Surroundings,
+    tree::{self, Entry, Held, Node},
+};
+
+/// Where a layer comes from and how far it is believed.
+#[derive(Debug, Clone)]
+pub(crate) struct Source {
+    pub(crate) shown: Arc<str>,
+    /// The folder that its relative paths start from.
+    pub(crate) dir: PathBuf,
+    pub(crate) trusted: bool,
+    /// Another program's file: keys that we do not know are its own business.
+    pub(crate) neighbour: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Layer {
+    pub(crate) source: Source,
+    /// A map of the keys that have a meaning today, except rules.
+    pub(crate) values: Node,
+    pub(crate) rules: Vec<Rule>,
+    pub(crate) later: Vec<Later>,
+    pub(crate) findings: Findings,
+}
+
+impl Layer {
+    pub(crate) fn read(text: &str, source: Source, places: &Places, env: &Env<'_>) -> Self {
+        let mut findings = Findings::default();
+        let root = tree::parse(text, &source.shown, &mut findings);
+        let mut layer = Self { values: empty(&source), source, rules: Vec::new(), later: Vec::new(), findings };
+        match root {
+            Some(root) if matches!(root.held, Held::Map(_)) => layer.take(&root, places, env),
+            Some(root) => layer.findings.error(&root.origin, "", format!("expected an object, found {}", root.kind())),
+            None => {}
+        }
+        layer
+    }
+
+    /// A layer that holds nothing but a reason why the file could not be read.
+    pub(crate) fn unreadable(source: Source, line: u32, words: String) -> Self {
+        let mut findings = Findings::default();
+        findings.error(&Origin { source: source.shown.clone(), line }, "", words);
+        Self { values: empty(&source), source, rules: Vec::new(), later: Vec::new(), findings }
+    }
+
+    fn take(&mut self, root: &Node, places: &Places, env: &Env<'_>) {
+        let around = Surroundings { env, dir: &self.source.dir, home: &places.home };
+        let entries = Reader { source: &self.source, around, findings: &mut self.findings }.fields(root, TOP, false, "");
+        let (rules, entries): (Vec<Entry>, Vec<Entry>) =
+            entries.into_iter().partition(|entry| matches!(shape_of(&entry.name), Some(Shape::Permission)));
+        let (later, mut values): (Vec<Entry>, Vec<Entry>) =
+            entries.into_iter().partition(|entry| matches!(shape_of(&entry.name), Some(Shape::Later)));
+
+        let order = values.iter().find(|entry| entry.name == "permission_order").and_then(|entry| entry.node.text()).unwrap_or_default();
+        self.rules = permission::rules_of(&rules, order == "first", &self.source, &places.home, &mut self.findings);
+        self.later = later.iter().map(|entry| self.later_of(entry)).collect();
+        for entry in &mut values {
+            match entry.name.as_str() {
+                "provider" => provider::flatten(&mut entry.node, &mut self.findings),
+                "instructions" => self.keep_instructions(&mut entry.node),
+                _ => {}
+            }
+        }
+        rename_small_model(&mut values);
+        self.values.held = Held::Map(values);
+    }
+
+    fn later_of(&self, entry: &Entry) -> Later {
+        Later { key: entry.name.clone(), value: entry.node.to_json(), origin: entry.origin.clone(), trusted: self.source.trusted }
+    }
+
+    /// A folder that is not trusted may name files of its own, nothing else; nobody may name a URL yet.
+    fn keep_instructions(&mut self, node: &mut Node) {
+        let (source, findings) = (&self.source, &mut self.findings);
+        let Held::List(items) = &mut node.held else { return };
+        let mut at = 0;
+        items.retain(|item| {
+            let path = format!("instructions[{at}]");
+            at += 1;
+            let text = item.text().unwrap_or_default();
+            let url = text.contains("://");
+            if !source.trusted && (url || text.starts_with('~') || !stays_inside(text)) {
+                findings.ignore(&source.shown, &path);
+                return false;
+            }
+            if url {
+                findings.warn(&item.origin, &path, "URLs are not read; save it as a file and name that");
+            }
+            !url
+        });
+    }
+}
+
+fn stays_inside(path: &str) -> bool {
+    Path::new(path).components().all(|component| matches!(component, Component::Normal(_) | Component::CurDir))
+}
+
+fn shape_of(name: &str) -> Option<&'static Shape> {
+    TOP.iter().find(|field: &&Field| field.name == name).map(|field| &field.shape)
+}
+
+fn empty(source: &Source) -> Node {
+    Node { origin: Origin { source: source.shown.clone(), line: 0 }, held: Held::Map(Vec::new()) }
+}
+
+/// OpenCode's `small_model` is our alias `small`, unless the file says both.
+fn rename_small_model(values: &mut Vec<Entry>) {
+    let Some(at) = values.iter().position(|entry| entry.name == "small_model") else { return };
+    let small = Entry { name: "small".to_owned(), ..values.remove(at) };
+    match values.iter_mut().find(|entry| entry.name == "models") {
+        Some(Entry { node: Node { held: Held::Map(aliases), .. }, .. }) => {
+            if !aliases.iter().any(|alias| alias.name == "small") {
+                aliases.push(small);
+            }
+        }
+        _ => {
+            let origin = small.origin.clone();
+            let node = Node { origin: origin.clone(), held: Held::Map(vec![small]) };
+            values.push(Entry { name: "models".to_owned(), origin, node });
+        }
+    }
+}
+
+/// A thousand times what anybody writes by hand.
+pub(crate) const FILE_BYTES_MAX: u64 = 1024 * 1024;
+
+/// Why a file that is there cannot be read, and at which line.
+pub(crate) type Unreadable = (u32, String);
+
+/// The text of a file; `None` when there is none.
+pub(crate) fn read_file(path: &Path) -> Result<Option<String>, Unreadable> {
+    let whole = |words: String| (0, words);
+    let file = match open_regular(path) {
+        Ok(file) => file,
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => return Ok(None),
+        Err(error) => return Err(whole(format!("cannot be read: {error}"))),
+    };
+    let mut bytes = Vec::new();
+    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|error| whole(format!("cannot be read: {error}")))?;
+    if FILE_BYTES_MAX < bytes.len() as u64 {
+        return Err(whole(format!("larger than {} MiB", FILE_BYTES_MAX / 1024 / 1024)));
+    }
+    String::from_utf8(bytes).map(Some).map_err(|error| {
+        let breaks = error.as_bytes()[..error.utf8_error().valid_up_to()].iter().filter(|byte| **byte == b'\n').count();
+        (u32::try_from(breaks).unwrap_or(u32::MAX).saturating_add(1), "not UTF-8 text".to_owned())
+    })
+}
+
+/// Looked at before it is opened: opening a pipe would wait for its writer.
+pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
+    let metadata = std::fs::metadata(path)?;
+    if !metadata.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+    }
+    File::open(path)
+}

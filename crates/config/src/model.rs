@@ -1,0 +1,297 @@
+//! Which model a name means, and how to reach it.
+//!
+//! A name is `provider/model`, an alias, or a model's name alone when only one provider has it. Which providers the
+//! world knows is a table of `posse_models` and comes in as an argument; so does the environment with the keys.
+
+use std::fmt;
+
+use crate::{
+    config::Config,
+    places::{Env, variable},
+    provider::{Api, ApiChoice, Key, ModelSpec, Provider, Secret},
+};
+
+/// A provider that needs only a key in the environment.
+#[derive(Debug, Clone, Copy)]
+pub struct KnownProvider {
+    pub name: &'static str,
+    pub api: Api,
+    pub base_url: &'static str,
+    /// Variables that may hold the key, the usual one first. Empty: it needs none.
+    pub key_env: &'static [&'static str],
+    /// A variable that replaces `base_url`; empty when there is none.
+    pub base_url_env: &'static str,
+    /// What runs when the user named no model.
+    pub default_model: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum ModelChoice {
+    /// The built-in `offline/explorer`.
+    Offline,
+    Remote(Box<ChosenModel>),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct ChosenModel {
+    pub provider: String,
+    /// As the user writes it; `spec.id` is the name on the wire if it differs.
+    pub model: String,
+    pub api: Api,
+    pub base_url: String,
+    /// `None` for a server that needs none.
+    pub key: Option<Secret>,
+    pub headers: Vec<(String, Secret)>,
+    pub spec: ModelSpec,
+}
+
+impl ChosenModel {
+    /// `provider/model`.
+    pub fn name(&self) -> String {
+        format!("{}/{}", self.provider, self.model)
+    }
+}
+
+/// All of these are exit 2.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ModelChoiceError {
+    Unknown {
+        name: String,
+        exist: Vec<String>,
+    },
+    /// Several providers have a model of that name.
+    Ambiguous {
+        name: String,
+        among: Vec<String>,
+    },
+    /// Set the key and try again.
+    NoKey {
+        model: String,
+        reason: String,
+    },
+    NoBaseUrl {
+        provider: String,
+    },
+    /// OpenCode would load a package that we have no client for.
+    Unsupported {
+        provider: String,
+        package: String,
+    },
+    /// A provider is configured, but neither it nor the user names a model.
+    NoModel {
+        provider: String,
+    },
+    AliasLoop {
+        alias: String,
+    },
+}
+
+impl std::error::Error for ModelChoiceError {}
+
+impl fmt::Display for ModelChoiceError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown { name, exist } if exist.is_empty() => {
+                write!(out, "unknown model `{name}`; no model is configured and no key is set")
+            }
+            Self::Unknown { name, exist } => write!(out, "unknown model `{name}`; there are: {}", exist.join(", ")),
+            Self::Ambiguous { name, among } => write!(out, "`{name}` is ambiguous; say one of: {}", among.join(", ")),
+            Self::NoKey { model, reason } => write!(out, "no key for {model}: {reason}"),
+            Self::NoBaseUrl { provider } => write!(out, "provider `{provider}` has no address; set `provider.{provider}.base_url`"),
+            Self::Unsupported { provider, package } => {
+                write!(out, "no client for the package {package} of provider `{provider}`; set its `api` and `base_url` instead")
+            }
+            Self::NoModel { provider } => write!(out, "no model is named; set `model`, or `provider.{provider}.models`"),
+            Self::AliasLoop { alias } => write!(out, "the alias `{alias}` leads back to itself"),
+        }
+    }
+}
+
+impl Config {
+    /// The model of that name; without one the configured model, else the first that can be used, else the offline one.
+    pub fn choose_model(&self, name: Option<&str>, known: &[KnownProvider], env: &Env<'_>) -> Result<ModelChoice, ModelChoiceError> {
+        Chooser { config: self, known, env }.choose(name)
+    }
+}
+
+struct Chooser<'a> {
+    config: &'a Config,
+    known: &'a [KnownProvider],
+    env: &'a Env<'a>,
+}
+
+/// An alias of an alias of an alias is a loop.
+const ALIAS_STEPS_MAX: usize = 8;
+
+/// An error lists what exists, not a catalogue.
+const LISTED_MAX: usize = 30;
+
+impl Chooser<'_> {
+    fn choose(&self, name: Option<&str>) -> Result<ModelChoice, ModelChoiceError> {
+        match self.follow(name.unwrap_or("default"), name.is_none())? {
+            Some(name) if name == "offline" || name == "offline/explorer" => Ok(ModelChoice::Offline),
+            Some(name) => self.named(&name),
+            None => self.unnamed(),
+        }
+    }
+
+    /// What an alias stands for in the end; `None` when that is whatever is there. Without a name given, the key `model`
+    /// comes before the alias `default`.
+    fn follow(&self, name: &str, unnamed: bool) -> Result<Option<String>, ModelChoiceError> {
+        let configured = self.config.model.as_ref().map(|model| model.value.clone());
+        let mut current = match configured.clone() {
+            Some(model) if unnamed => model,
+            _ => name.to_owned(),
+        };
+        for _ in 0..ALIAS_STEPS_MAX {
+            let alias = |name: &str| self.config.aliases.iter().find(|(alias, _)| alias == name).map(|(_, model)| model.value.clone());
+            if let Some(meant) = alias(&current) {
+                current = meant;
+                continue;
+            }
+            if !self.with_model(&current).is_empty() {
+                return Ok(Some(current));
+            }
+            current = match current.as_str() {
+                "haiku" => "small".to_owned(),
+                "opus" => "strong".to_owned(),
+                "sonnet" | "small" | "strong" => "default".to_owned(),
+                "default" => match configured.clone() {
+                    Some(model) => model,
+                    None => return Ok(None),
+                },
+                _ => return Ok(Some(current)),
+            };
+        }
+        Err(ModelChoiceError::AliasLoop { alias: name.to_owned() })
+    }
+
+    fn named(&self, name: &str) -> Result<ModelChoice, ModelChoiceError> {
+        if let Some((provider, model)) = name.split_once('/')
+            && (self.configured(provider).is_some() || self.known(provider).is_some())
+        {
+            return self.reach(provider, model);
+        }
+        match &self.with_model(name)[..] {
+            [] => Err(self.unknown(name)),
+            [provider] => self.reach(&provider.name, name),
+            several => {
+                let among = several.iter().map(|provider| format!("{}/{name}", provider.name)).collect();
+                Err(ModelChoiceError::Ambiguous { name: name.to_owned(), among })
+            }
+        }
+    }
+
+    /// The first that can be used: those configured, then those with a key in the environment.
+    fn unnamed(&self) -> Result<ModelChoice, ModelChoiceError> {
+        let mut refused = None;
+        for provider in &self.config.providers {
+            let first = provider.models.first().map(|(name, _)| name.as_str());
+            let chosen = match first.or(self.known(&provider.name).map(|known| known.default_model)) {
+                Some(model) => self.reach(&provider.name, model),
+                None => Err(ModelChoiceError::NoModel { provider: provider.name.clone() }),
+            };
+            match chosen {
+                Ok(choice) => return Ok(choice),
+                Err(error) => refused = refused.or(Some(error)),
+            }
+        }
+        let keyed = self.known.iter().find(|known| self.configured(known.name).is_none() && self.key_in(known.key_env).is_some());
+        match (keyed, refused) {
+            (Some(known), _) => self.reach(known.name, known.default_model),
+            (None, Some(error)) => Err(error),
+            (None, None) => Ok(ModelChoice::Offline),
+        }
+    }
+
+    fn reach(&self, provider: &str, model: &str) -> Result<ModelChoice, ModelChoiceError> {
+        let (configured, known) = (self.configured(provider), self.known(provider));
+        let spec = configured.and_then(|configured| configured.models.iter().find(|(name, _)| name == model)).map(|(_, spec)| spec.clone());
+        // Who lists the models of a server of their own lists all of them; the world's providers have more.
+        let listed = known.is_none() && configured.is_some_and(|configured| !configured.models.is_empty());
+        if model.is_empty() || listed && spec.is_none() {
+            return Err(self.unknown(&format!("{provider}/{model}")));
+        }
+        let api = match configured.map(|configured| &configured.api) {
+            Some(ApiChoice::Named(api)) => *api,
+            Some(ApiChoice::Unsupported(package)) => {
+                return Err(ModelChoiceError::Unsupported { provider: provider.to_owned(), package: package.clone() });
+            }
+            Some(ApiChoice::Unsaid) | None => known.map_or(Api::OpenaiChat, |known| known.api),
+        };
+        let said = configured.and_then(|configured| configured.base_url.clone());
+        let from_env = known.filter(|known| !known.base_url_env.is_empty()).and_then(|known| variable(self.env, known.base_url_env));
+        let base_url = said.or(from_env).or(known.map(|known| known.base_url.to_owned()));
+        Ok(ModelChoice::Remote(Box::new(ChosenModel {
+            provider: provider.to_owned(),
+            model: model.to_owned(),
+            api,
+            base_url: base_url.ok_or_else(|| ModelChoiceError::NoBaseUrl { provider: provider.to_owned() })?,
+            key: self.key(provider, model, configured, known)?,
+            headers: configured.map(|configured| configured.headers.clone()).unwrap_or_default(),
+            spec: spec.unwrap_or_default(),
+        })))
+    }
+
+    fn key(
+        &self,
+        provider: &str,
+        model: &str,
+        configured: Option<&Provider>,
+        known: Option<&KnownProvider>,
+    ) -> Result<Option<Secret>, ModelChoiceError> {
+        let refused = |reason: String| Err(ModelChoiceError::NoKey { model: format!("{provider}/{model}"), reason });
+        match configured.map(|configured| &configured.key) {
+            Some(Key::Given(secret)) => return Ok(Some(secret.clone())),
+            Some(Key::Missing(reason)) => return refused(reason.clone()),
+            Some(Key::Unsaid) | None => {}
+        }
+        let mut names: Vec<&str> = configured.map(|configured| configured.key_env.iter().map(String::as_str).collect()).unwrap_or_default();
+        let asked_for = !names.is_empty();
+        names.extend(known.map(|known| known.key_env).unwrap_or_default());
+        if let Some(secret) = self.key_in(&names) {
+            return Ok(Some(secret));
+        }
+        // An address of the user's own without a word about keys is a server that needs none.
+        let own_server = configured.is_some_and(|configured| configured.base_url.is_some()) && !asked_for;
+        match names.first() {
+            Some(name) if !own_server => refused(format!("set {name}, or `provider.{provider}.api_key` in your posse.json")),
+            _ => Ok(None),
+        }
+    }
+
+    fn key_in(&self, names: &[&str]) -> Option<Secret> {
+        names.iter().find_map(|name| variable(self.env, name)).map(Secret::new)
+    }
+
+    fn configured(&self, provider: &str) -> Option<&Provider> {
+        self.config.providers.iter().find(|configured| configured.name == provider)
+    }
+
+    fn known(&self, provider: &str) -> Option<&KnownProvider> {
+        self.known.iter().find(|known| known.name == provider)
+    }
+
+    /// The providers that list a model of exactly this name.
+    fn with_model(&self, model: &str) -> Vec<&Provider> {
+        self.config.providers.iter().filter(|provider| provider.models.iter().any(|(name, _)| name == model)).collect()
+    }
+
+    fn unknown(&self, name: &str) -> ModelChoiceError {
+        let configured = self
+            .config
+            .providers
+            .iter()
+            .flat_map(|provider| provider.models.iter().map(move |(model, _)| format!("{}/{model}", provider.name)));
+        let aliases = self.config.aliases.iter().map(|(alias, _)| alias.clone());
+        let usable = self.known.iter().filter(|known| known.key_env.is_empty() || self.key_in(known.key_env).is_some());
+        let known = usable.map(|known| format!("{}/{}", known.name, known.default_model));
+        let mut exist: Vec<String> = Vec::new();
+        for model in configured.chain(aliases).chain(known) {
+            if exist.len() < LISTED_MAX && !exist.contains(&model) {
+                exist.push(model);
+            }
+        }
+        ModelChoiceError::Unknown { name: name.to_owned(), exist }
+    }
+}

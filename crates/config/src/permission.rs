@@ -1,0 +1,249 @@
+//! Rules as a file writes them, made into one list in which the last match wins.
+//!
+//! The meaning of a rule is `posse_session`'s; here are only the order, the origin, and what a folder that is not
+//! trusted may say: it may deny and ask, never allow, and its ask never lifts a deny.
+
+use std::path::Path;
+
+use posse_session::{Rule, Rules, Verdict, key_of, wildcard};
+use serde_json::json;
+
+use crate::{
+    layer::Source,
+    origin::{Findings, Origin, Problem},
+    tree::{Entry, Held, Node},
+};
+
+/// The rules of a run. Judge by `rules` with `ceiling` above them, never by `rules` alone.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Rulebook {
+    pub rules: Rules,
+    /// What the user's own files and flags say without the project's: the strictest counts, so a project's ask cannot
+    /// lift the user's deny. Empty when the project has no rules.
+    pub ceiling: Vec<Rules>,
+}
+
+/// One layer's rules and whether the user wrote them.
+#[derive(Debug, Clone)]
+pub(crate) struct LayerRules {
+    pub(crate) trusted: bool,
+    pub(crate) rules: Vec<Rule>,
+}
+
+pub(crate) fn rulebook(layers: &[LayerRules]) -> Rulebook {
+    let list = |trusted_only: bool| {
+        let chosen = layers.iter().filter(|layer| layer.trusted || !trusted_only);
+        Rules(chosen.flat_map(|layer| layer.rules.clone()).collect())
+    };
+    let project_speaks = layers.iter().any(|layer| !layer.trusted && !layer.rules.is_empty());
+    Rulebook { rules: list(false), ceiling: if project_speaks { vec![list(true)] } else { Vec::new() } }
+}
+
+/// The rules of one file, in the order in which the last match wins.
+pub(crate) fn rules_of(entries: &[Entry], first_wins: bool, source: &Source, home: &Path, findings: &mut Findings) -> Vec<Rule> {
+    let mut writer = Writer { source, home, findings };
+    let mut rules = Vec::new();
+    // OpenCode's `tools` comes before the explicit rules, wherever it stands.
+    for entry in entries.iter().filter(|entry| entry.name == "tools") {
+        rules.extend(writer.tools(&entry.node).into_iter().flatten());
+    }
+    for entry in entries.iter().filter(|entry| entry.name == "permission") {
+        let mut keys = writer.permission(&entry.node);
+        if first_wins {
+            reverse(&mut keys, |key| key.first().is_some_and(|rule| rule.key == "*"));
+            for patterns in &mut keys {
+                reverse(patterns, |rule| rule.pattern == "*");
+            }
+        }
+        rules.extend(keys.into_iter().flatten());
+    }
+    rules
+}
+
+/// First match wins, `*` the fallback wherever it stands: read backwards with the fallback first, the last match wins.
+fn reverse<T>(list: &mut [T], is_fallback: impl Fn(&T) -> bool) {
+    list.reverse();
+    list.sort_by_key(|item| !is_fallback(item));
+}
+
+struct Writer<'a> {
+    source: &'a Source,
+    home: &'a Path,
+    findings: &'a mut Findings,
+}
+
+impl Writer<'_> {
+    /// Rules by key, in written order.
+    fn permission(&mut self, node: &Node) -> Vec<Vec<Rule>> {
+        match &node.held {
+            Held::Text(_) => vec![self.rule("*", "*", "permission", &node.origin, node).into_iter().collect()],
+            Held::Map(keys) => keys.iter().map(|entry| self.key(entry)).collect(),
+            _ => {
+                self.findings.error(&node.origin, "permission", format!("expected a string or an object, found {}", node.kind()));
+                Vec::new()
+            }
+        }
+    }
+
+    fn key(&mut self, entry: &Entry) -> Vec<Rule> {
+        let path = format!("permission.{}", entry.name);
+        match &entry.node.held {
+            Held::Map(patterns) => {
+                let mut rules = Vec::new();
+                for pattern in patterns {
+                    rules.extend(self.rule(
+                        &entry.name,
+                        &pattern.name,
+                        &format!("{path}.{}", pattern.name),
+                        &pattern.origin,
+                        &pattern.node,
+                    ));
+                }
+                rules
+            }
+            _ => self.rule(&entry.name, "*", &path, &entry.origin, &entry.node).into_iter().collect(),
+        }
+    }
+
+    fn tools(&mut self, node: &Node) -> Vec<Vec<Rule>> {
+        if !matches!(node.held, Held::Map(_)) {
+            self.findings.error(&node.origin, "tools", format!("expected an object, found {}", node.kind()));
+            return Vec::new();
+        }
+        let mut rules = Vec::new();
+        for entry in node.entries() {
+            let path = format!("tools.{}", entry.name);
+            let Some(flag) = entry.node.flag() else {
+                self.findings.error(&entry.node.origin, &path, format!("expected true or false, found {}", entry.node.kind()));
+                continue;
+            };
+            let action = Held::Text(if flag { "allow" } else { "deny" }.to_owned());
+            rules.push(
+                self.rule(&entry.name, "*", &path, &entry.origin, &Node { origin: entry.origin.clone(), held: action })
+                    .into_iter()
+                    .collect(),
+            );
+        }
+        rules
+    }
+
+    fn rule(&mut self, key: &str, pattern: &str, path: &str, origin: &Origin, action: &Node) -> Option<Rule> {
+        let Some(word) = action.text().filter(|word| matches!(*word, "allow" | "ask" | "deny")) else {
+            let found = if action.text().is_some() { "another word" } else { action.kind() };
+            self.findings.error(&action.origin, path, format!("expected \"allow\", \"ask\" or \"deny\", found {found}"));
+            return None;
+        };
+        if word == "allow" && !self.source.trusted {
+            self.findings.ignore(&self.source.shown, &format!("{path} (allow)"));
+            return None;
+        }
+        make(key, pattern, word, self.home, &origin.to_string())
+    }
+}
+
+/// A rule with `~` and `$HOME` made the home folder; a tool's name means the key it is judged by.
+pub(crate) fn make(key: &str, pattern: &str, word: &str, home: &Path, origin: &str) -> Option<Rule> {
+    let rules = Rules::from_config(&json!({ key_of(key): { pattern: word } }), &home.to_string_lossy(), origin);
+    rules.ok()?.0.pop()
+}
+
+/// What can never apply because a later rule covers it.
+#[derive(Debug, Default)]
+pub(crate) struct Dead {
+    pub(crate) denies: Vec<Problem>,
+    pub(crate) others: Vec<Problem>,
+}
+
+/// Comparing every pair is quadratic; nobody writes more by hand.
+const COMPARED_RULES_MAX: usize = 500;
+
+/// A deny is looked for in everything the user wrote, other rules within one file: there a higher file overrides on purpose.
+pub(crate) fn dead_rules(layers: &[LayerRules]) -> Dead {
+    let mut dead = Dead::default();
+    let user: Vec<&Rule> = layers.iter().filter(|layer| layer.trusted).flat_map(|layer| &layer.rules).take(COMPARED_RULES_MAX).collect();
+    for (rule, by) in covered(&user).filter(|(rule, by)| rule.action == Verdict::Deny && by.action != Verdict::Deny) {
+        dead.denies.push(report(rule, by));
+    }
+    for layer in layers {
+        let own: Vec<&Rule> = layer.rules.iter().take(COMPARED_RULES_MAX).collect();
+        for (rule, by) in covered(&own) {
+            let lost_deny = rule.action == Verdict::Deny && by.action != Verdict::Deny;
+            match (lost_deny, layer.trusted) {
+                (true, true) => {}
+                (true, false) => dead.denies.push(report(rule, by)),
+                (false, _) => dead.others.push(report(rule, by)),
+            }
+        }
+    }
+    dead
+}
+
+fn covered<'a>(rules: &'a [&'a Rule]) -> impl Iterator<Item = (&'a Rule, &'a Rule)> {
+    rules.iter().enumerate().filter_map(|(at, rule)| {
+        let by = rules[at + 1..].iter().find(|later| covers(&later.key, &rule.key) && covers(&later.pattern, &rule.pattern))?;
+        Some((*rule, *by))
+    })
+}
+
+fn report(rule: &Rule, by: &Rule) -> Problem {
+    let verb = |action| match action {
+        Verdict::Allow => "allow",
+        Verdict::Ask => "ask",
+        Verdict::Deny => "deny",
+    };
+    Problem {
+        origin: Origin::new(&rule.origin, 0),
+        key: crate::origin::plain(&format!("{}({})", rule.key, rule.pattern)),
+        words: format!(
+            "this {} can never apply: {}({}) at {} wins over it and says {}",
+            verb(rule.action),
+            by.key,
+            by.pattern,
+            by.origin,
+            verb(by.action)
+        ),
+    }
+}
+
+/// Whether everything that `narrow` matches is matched by `broad`. Tried with stars that stand for nothing and for
+/// more letters than `broad` has single-letter wildcards, none of which it can contain.
+fn covers(broad: &str, narrow: &str) -> bool {
+    // Almost every pair differs in its first letters, and this is looked at on every start.
+    let fixed = broad.split(['*', '?', '\\', '/']).next().unwrap_or_default();
+    if !narrow.starts_with(fixed.trim_end()) {
+        return false;
+    }
+    let long = "\u{1}".repeat(broad.len() + 1);
+    let bare = narrow.strip_suffix(" *");
+    let samples = [narrow.replace('*', ""), narrow.replace('*', &long)].into_iter().chain(bare.map(str::to_owned));
+    samples.map(|sample| sample.replace('?', "\u{2}")).all(|sample| wildcard(&sample, broad))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_broader_pattern_covers_a_narrower_one() {
+        let table = [
+            ("*", "*", true),
+            ("*", "rm *", true),
+            ("rm*", "rm -rf *", true),
+            ("rm -rf *", "rm*", false),
+            ("git *", "git", true),
+            ("git", "git *", false),
+            ("?", "*", false),
+            ("?*", "*", false),
+            ("???", "a*", false),
+            ("a?", "ab", true),
+            ("ab", "a?", false),
+            ("src/*", "src/a/*", true),
+            ("*.env", "*.env.*", false),
+            ("a\\*", "a/b", true),
+            ("git diff*", "git log*", false),
+        ];
+        for (broad, narrow, expected) in table {
+            assert_eq!(covers(broad, narrow), expected, "{broad} over {narrow}");
+        }
+    }
+}

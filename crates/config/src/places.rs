@@ -1,0 +1,180 @@
+//! Where things are: the user's folders, the project and the working directory.
+//!
+//! Everything comes from arguments; nothing here reads the process's environment. Finding the project's top level
+//! looks at the disk and is in `project.rs`.
+
+use std::path::{Component, Path, PathBuf};
+
+use thiserror::Error;
+
+use crate::{origin::plain, project};
+
+/// The environment, as an argument. An empty variable counts as unset.
+pub type Env<'a> = dyn Fn(&str) -> Option<String> + 'a;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Places {
+    pub home: PathBuf,
+    /// Holds the user's `posse.json`, `AGENTS.md`, `agents/`.
+    pub config_dir: PathBuf,
+    pub data_dir: PathBuf,
+    pub cache_dir: PathBuf,
+    /// Where OpenCode keeps its user's file.
+    pub opencode_dir: PathBuf,
+    /// The git top level, else the working directory.
+    pub project: PathBuf,
+    /// What the project's data is kept under: the main repository's top level for a worktree, else `project`.
+    pub project_key: PathBuf,
+    pub cwd: PathBuf,
+}
+
+#[derive(Debug, PartialEq, Eq, Error)]
+pub enum PlacesError {
+    /// Without a home there is no place for data. Set one of the two.
+    #[error("neither HOME nor POSSE_HOME is set to an absolute path")]
+    NoHome,
+    /// The caller must make it absolute.
+    #[error("the working directory {0} is not an absolute path")]
+    RelativeDirectory(PathBuf),
+}
+
+impl Places {
+    pub fn find(cwd: &Path, env: &Env<'_>) -> Result<Self, PlacesError> {
+        if !cwd.is_absolute() {
+            return Err(PlacesError::RelativeDirectory(cwd.to_owned()));
+        }
+        let cwd = tidy(cwd);
+        let posse_home = variable(env, "POSSE_HOME").map(|path| tidy(&cwd.join(path)));
+        let home = absolute(env, "HOME").or_else(|| posse_home.clone()).ok_or(PlacesError::NoHome)?;
+        let xdg = |name: &str, default: &str| absolute(env, name).unwrap_or_else(|| home.join(default));
+        let xdg_config = xdg("XDG_CONFIG_HOME", ".config");
+        let (config_dir, data_dir, cache_dir) = match posse_home {
+            Some(folder) => (folder.clone(), folder.join("data"), folder.join("cache")),
+            None => {
+                let data = xdg("XDG_DATA_HOME", ".local/share");
+                let cache = xdg("XDG_CACHE_HOME", ".cache");
+                (xdg_config.join("posse"), data.join("posse"), cache.join("posse"))
+            }
+        };
+        let (project, project_key) = project::find(&cwd);
+        Ok(Self { home, config_dir, data_dir, cache_dir, opencode_dir: xdg_config.join("opencode"), project, project_key, cwd })
+    }
+
+    /// The folder of this project's data: readable by its first half, unique by its second.
+    pub fn project_data_dir(&self) -> PathBuf {
+        // The real path, so that a project reached through a link keeps its sessions.
+        let path = self.project_key.canonicalize().unwrap_or_else(|_| self.project_key.clone());
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        self.data_dir.join("projects").join(format!("{}-{:016x}", slug(&name), stable_hash(path.as_os_str().as_encoded_bytes())))
+    }
+
+    /// Every folder from the project's top level down to the working directory, outermost first.
+    pub fn project_dirs(&self) -> Vec<PathBuf> {
+        let mut folders: Vec<PathBuf> =
+            self.cwd.ancestors().take_while(|folder| folder.starts_with(&self.project)).map(Path::to_owned).collect();
+        folders.reverse();
+        folders
+    }
+
+    /// A path as messages name it: relative below the working directory, absolute elsewhere.
+    pub fn shown(&self, path: &Path) -> String {
+        plain(&path.strip_prefix(&self.cwd).unwrap_or(path).to_string_lossy())
+    }
+}
+
+pub(crate) fn variable(env: &Env<'_>, name: &str) -> Option<String> {
+    env(name).filter(|value| !value.is_empty())
+}
+
+/// The XDG specification says to ignore relative paths; a relative HOME is no better.
+fn absolute(env: &Env<'_>, name: &str) -> Option<PathBuf> {
+    variable(env, name).map(PathBuf::from).filter(|path| path.is_absolute())
+}
+
+/// Without `.` and `..`, by the letters alone: the disk is not asked.
+pub(crate) fn tidy(path: &Path) -> PathBuf {
+    let mut tidied = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                tidied.pop();
+            }
+            other => tidied.push(other),
+        }
+    }
+    tidied
+}
+
+/// Enough to recognise a project by.
+const SLUG_CHARS_MAX: usize = 32;
+
+fn slug(name: &str) -> String {
+    let mut slug = String::new();
+    for letter in name.chars() {
+        if letter.is_ascii_alphanumeric() || letter == '_' || letter == '.' {
+            slug.push(letter.to_ascii_lowercase());
+        } else if !slug.ends_with('-') {
+            slug.push('-');
+        }
+    }
+    let slug: String = slug.trim_matches(['-', '.']).chars().take(SLUG_CHARS_MAX).collect();
+    if slug.is_empty() { "project".to_owned() } else { slug }
+}
+
+/// FNV-1a. The name of a data folder, so it must be the same in every build; nobody gains by a collision.
+fn stable_hash(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn env<'a>(pairs: &'a [(&'a str, &'a str)]) -> impl Fn(&str) -> Option<String> + 'a {
+        |name| pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
+    }
+
+    #[test]
+    fn the_users_folders_follow_posse_home_or_xdg() {
+        let places = |pairs: &[(&str, &str)]| {
+            Places::find(Path::new("/nowhere/x"), &env(pairs)).map(|found| {
+                [found.config_dir, found.data_dir, found.cache_dir, found.opencode_dir].map(|path| path.to_string_lossy().into_owned())
+            })
+        };
+        assert_eq!(
+            places(&[("HOME", "/h")]).unwrap(),
+            ["/h/.config/posse", "/h/.local/share/posse", "/h/.cache/posse", "/h/.config/opencode"]
+        );
+        assert_eq!(
+            places(&[("HOME", "/h"), ("XDG_CONFIG_HOME", "/c"), ("XDG_DATA_HOME", "/d"), ("XDG_CACHE_HOME", "relative")]).unwrap(),
+            ["/c/posse", "/d/posse", "/h/.cache/posse", "/c/opencode"]
+        );
+        assert_eq!(places(&[("HOME", "/h"), ("POSSE_HOME", "/p")]).unwrap(), ["/p", "/p/data", "/p/cache", "/h/.config/opencode"]);
+        assert_eq!(
+            places(&[("POSSE_HOME", "p/../q")]).unwrap(),
+            ["/nowhere/x/q", "/nowhere/x/q/data", "/nowhere/x/q/cache", "/nowhere/x/q/.config/opencode"]
+        );
+        assert_eq!(places(&[("HOME", ""), ("POSSE_HOME", "")]), Err(PlacesError::NoHome));
+        assert_eq!(Places::find(Path::new("x"), &env(&[("HOME", "/h")])), Err(PlacesError::RelativeDirectory("x".into())));
+    }
+
+    #[test]
+    fn a_projects_data_folder_is_readable_stable_and_its_own() {
+        let folder = |cwd: &str| {
+            let places = Places::find(Path::new(cwd), &env(&[("POSSE_HOME", "/p")])).unwrap();
+            places.project_data_dir().to_string_lossy().into_owned()
+        };
+        assert_eq!(folder("/nowhere/My Project"), format!("/p/data/projects/my-project-{:016x}", stable_hash(b"/nowhere/My Project")));
+        assert_ne!(folder("/nowhere/a/x"), folder("/nowhere/b/x"));
+        assert!(folder("/nowhere/漢字").starts_with("/p/data/projects/project-"), "{}", folder("/nowhere/漢字"));
+        assert_eq!(stable_hash(b"a"), 0xaf63_dc4c_8601_ec8c, "the hash is part of the disk format");
+    }
+
+    #[test]
+    fn a_path_is_shown_from_where_the_user_stands() {
+        let places = Places::find(Path::new("/nowhere/x"), &env(&[("HOME", "/h")])).unwrap();
+        assert_eq!(places.shown(Path::new("/nowhere/x/posse.json")), "posse.json");
+        assert_eq!(places.shown(Path::new("/nowhere/posse.json")), "/nowhere/posse.json");
+    }
+}

@@ -1,0 +1,198 @@
+//! One file's tree against the table of keys: spellings made one, types checked, texts substituted, strangers named.
+//!
+//! What comes out has only known keys in their one spelling and values of the right kind, so that nothing after this
+//! can fail on a type. What a folder that is not trusted may not say is left out here.
+
+use crate::{
+    duration::{self, parse_duration},
+    layer::Source,
+    near::nearest,
+    origin::Findings,
+    provider::Secret,
+    schema::{Field, Shape, Who, snake_case},
+    substitute::{Surroundings, refers, substitute},
+    tree::{Entry, Held, Node},
+};
+
+pub(crate) struct Reader<'a> {
+    pub(crate) source: &'a Source,
+    pub(crate) around: Surroundings<'a>,
+    pub(crate) findings: &'a mut Findings,
+}
+
+impl Reader<'_> {
+    /// The known keys of an object. Of two spellings of one key the later counts.
+    pub(crate) fn fields(&mut self, node: &Node, fields: &'static [Field], open: bool, path: &str) -> Vec<Entry> {
+        let mut known: Vec<Entry> = Vec::new();
+        for entry in node.entries() {
+            let path = join(path, &entry.name);
+            let name = snake_case(&entry.name);
+            let Some(field) = fields.iter().find(|field| field.name == name || field.also.contains(&name.as_str())) else {
+                self.unknown(entry, fields, open, &path);
+                continue;
+            };
+            if field.who == Who::User && !self.source.trusted {
+                self.findings.ignore(&self.source.shown, &path);
+                continue;
+            }
+            if let Some(before) = known.iter().position(|before| before.name == field.name) {
+                self.findings.warn(&known.remove(before).origin, &path, "written twice in two spellings; the last one counts");
+            }
+            if let Some(node) = self.value(&entry.node, &field.shape, &path) {
+                known.push(Entry { name: field.name.to_owned(), origin: entry.origin.clone(), node });
+            }
+        }
+        known
+    }
+
+    /// The value in its right form, or nothing: then the reason is among the findings.
+    fn value(&mut self, node: &Node, shape: &'static Shape, path: &str) -> Option<Node> {
+        let held = match shape {
+            Shape::Permission | Shape::Later => node.held.clone(),
+            Shape::Nothing => return None,
+            Shape::Text => Held::Text(self.text(node, path)?),
+            Shape::Url => Held::Text(self.url(node, path)?),
+            Shape::Secret => self.secret(node, path)?,
+            Shape::Choice(choices) => Held::Text(self.choice(node, choices, path)?),
+            Shape::Flag => match node.held {
+                Held::Flag(flag) => Held::Flag(flag),
+                _ => return self.wrong(node, "true or false", path),
+            },
+            Shape::Count { least } => match node.count() {
+                Some(count) if *least <= count => node.held.clone(),
+                _ if node.number().is_some() => return self.misfit(node, &format!("expected a whole number, {least} or more"), path),
+                _ => return self.wrong(node, "a number", path),
+            },
+            Shape::Money => match node.number() {
+                Some(number) if 0.0 <= number => node.held.clone(),
+                Some(_) => return self.misfit(node, "expected a number that is not negative", path),
+                None => return self.wrong(node, "a number", path),
+            },
+            Shape::Time => self.time(node, path)?,
+            Shape::Texts => self.texts(node, path)?,
+            Shape::Counts => self.counts(node, path)?,
+            Shape::Fields(fields) => Held::Map(self.object(node, fields, false, path)?),
+            Shape::OpenFields(fields) => Held::Map(self.object(node, fields, true, path)?),
+            Shape::Named(shape) => {
+                self.expect_object(node, path)?;
+                Held::Map(node.entries().iter().filter_map(|entry| self.named(entry, shape, path)).collect())
+            }
+        };
+        Some(Node { origin: node.origin.clone(), held })
+    }
+
+    fn named(&mut self, entry: &Entry, shape: &'static Shape, path: &str) -> Option<Entry> {
+        let node = self.value(&entry.node, shape, &join(path, &entry.name))?;
+        Some(Entry { name: entry.name.clone(), origin: entry.origin.clone(), node })
+    }
+
+    fn object(&mut self, node: &Node, fields: &'static [Field], open: bool, path: &str) -> Option<Vec<Entry>> {
+        self.expect_object(node, path)?;
+        Some(self.fields(node, fields, open, path))
+    }
+
+    fn expect_object(&mut self, node: &Node, path: &str) -> Option<()> {
+        if matches!(node.held, Held::Map(_)) { Some(()) } else { self.wrong(node, "an object", path) }
+    }
+
+    fn text(&mut self, node: &Node, path: &str) -> Option<String> {
+        let Held::Text(text) = &node.held else { return self.wrong(node, "a string", path) };
+        if !refers(text) {
+            return Some(text.clone());
+        }
+        if !self.source.trusted {
+            self.findings.ignore(&self.source.shown, path);
+            return None;
+        }
+        substitute(text, &self.around).map_err(|reason| self.findings.error(&node.origin, path, reason)).ok()
+    }
+
+    fn secret(&mut self, node: &Node, path: &str) -> Option<Held> {
+        let Held::Text(text) = &node.held else { return self.wrong(node, "a string", path) };
+        Some(match substitute(text, &self.around) {
+            Ok(text) => Held::Secret(Secret::new(text)),
+            Err(reason) => Held::Missing(format!("{}: {path}: {reason}", node.origin)),
+        })
+    }
+
+    fn url(&mut self, node: &Node, path: &str) -> Option<String> {
+        let text = self.text(node, path)?;
+        match text.split_once("://") {
+            Some(("http" | "https", rest)) if !rest.is_empty() => Some(text),
+            _ => self.misfit(node, "expected a URL that starts with http:// or https://", path),
+        }
+    }
+
+    fn choice(&mut self, node: &Node, choices: &[&str], path: &str) -> Option<String> {
+        let text = self.text(node, path)?;
+        if choices.contains(&text.as_str()) {
+            return Some(text);
+        }
+        self.misfit(
+            node,
+            &format!("expected {}", choices.iter().map(|choice| format!("\"{choice}\"")).collect::<Vec<_>>().join(" or ")),
+            path,
+        )
+    }
+
+    /// Kept as written; that it can be read is made sure of here.
+    fn time(&mut self, node: &Node, path: &str) -> Option<Held> {
+        let read = match &node.held {
+            Held::Text(_) => parse_duration(&self.text(node, path)?),
+            Held::Number(_) => duration::from_seconds(node.number()?),
+            _ => return self.wrong(node, "a duration like \"10m\"", path),
+        };
+        match read {
+            Ok(duration) => Some(Held::Text(duration::format_duration(duration))),
+            Err(error) => self.misfit(node, &error.to_string(), path),
+        }
+    }
+
+    fn texts(&mut self, node: &Node, path: &str) -> Option<Held> {
+        if !matches!(node.held, Held::List(_)) {
+            return self.wrong(node, "a list of strings", path);
+        }
+        let items = node.items().iter().enumerate();
+        let texts = items.filter_map(|(at, item)| {
+            let text = self.text(item, &format!("{path}[{at}]"))?;
+            Some(Node { origin: item.origin.clone(), held: Held::Text(text) })
+        });
+        Some(Held::List(texts.collect()))
+    }
+
+    fn counts(&mut self, node: &Node, path: &str) -> Option<Held> {
+        static ONE: Shape = Shape::Count { least: 1 };
+        static BY_NAME: Shape = Shape::Named(&ONE);
+        if matches!(node.held, Held::Number(_)) {
+            let node = self.value(node, &ONE, path)?;
+            return Some(Held::Map(vec![Entry { name: "default".to_owned(), origin: node.origin.clone(), node }]));
+        }
+        self.value(node, &BY_NAME, path).map(|node| node.held)
+    }
+
+    fn wrong<T>(&mut self, node: &Node, expected: &str, path: &str) -> Option<T> {
+        self.misfit(node, &format!("expected {expected}, found {}", node.kind()), path)
+    }
+
+    fn misfit<T>(&mut self, node: &Node, words: &str, path: &str) -> Option<T> {
+        self.findings.error(&node.origin, path, words);
+        None
+    }
+
+    fn unknown(&mut self, entry: &Entry, fields: &'static [Field], open: bool, path: &str) {
+        // A neighbour's file has keys that are none of our business.
+        if self.source.neighbour || !self.findings.has_room() {
+            return;
+        }
+        let key = crate::origin::plain(path);
+        match nearest(&snake_case(&entry.name), fields.iter().map(|field| field.name)) {
+            Some(near) => self.findings.warn(&entry.origin, "", format!("unknown key `{key}`; did you mean `{near}`?")),
+            None if open => {}
+            None => self.findings.warn(&entry.origin, "", format!("unknown key `{key}`")),
+        }
+    }
+}
+
+pub(crate) fn join(path: &str, name: &str) -> String {
+    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
+}

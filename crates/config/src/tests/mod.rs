@@ -1,0 +1,10 @@
+//! What users rely on, through the crate's front door, one file a topic.
+
+mod errors;
+mod instructions;
+mod models;
+mod permissions;
+mod precedence;
+mod providers;
+mod show;
+mod trust;

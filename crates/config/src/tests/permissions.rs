@@ -1,0 +1,137 @@
+//! The order of rules is the order written, whoever reads it.
+
+use std::path::Path;
+
+use posse_session::{Touch, Verdict, judge};
+
+use crate::{Config, parse_rule_flag, testing::World};
+
+fn verdict(config: &Config, key: &str, pattern: &str) -> Verdict {
+    let book = config.rulebook();
+    judge(key, &[Touch::new(key, pattern)], &book.rules, &book.ceiling).verdict
+}
+
+fn verdicts(config: &Config, touches: &[(&str, &str)]) -> String {
+    let letter = |verdict| match verdict {
+        Verdict::Allow => 'a',
+        Verdict::Ask => '?',
+        Verdict::Deny => 'd',
+    };
+    touches.iter().map(|(key, pattern)| letter(verdict(config, key, pattern))).collect()
+}
+
+#[test]
+fn without_a_word_everything_inside_is_allowed_and_a_few_things_ask() {
+    let config = World::new().load().unwrap();
+    let allowed = [
+        ("edit", "src/a.rs"),
+        ("bash", "rm -rf x"),
+        ("task", "general"),
+        ("read", "a.rs"),
+        ("read", ".env.example"),
+        ("read", "a/b.env.example"),
+        ("read", "environment"),
+    ];
+    assert_eq!(verdicts(&config, &allowed), "aaaaaaa");
+    let asked = [
+        ("external_directory", "/etc/*"),
+        ("doom_loop", "bash"),
+        ("read", ".env"),
+        ("read", "a/.env"),
+        ("read", ".env.local"),
+        ("read", "a/prod.env"),
+    ];
+    assert_eq!(verdicts(&config, &asked), "??????");
+    let book = config.rulebook();
+    assert_eq!(book.rules.0[0].origin, "built-in");
+    assert_eq!(book.ceiling, []);
+}
+
+/// The seed's example: the outcome hangs on the order.
+const MAP: &str = r#""bash": {"*": "ask", "git *": "allow", "git push*": "deny", "ls*": "allow"}, "edit": "deny""#;
+
+#[test]
+fn the_last_match_wins_or_the_first_as_the_file_says() {
+    let touches = [("bash", "make"), ("bash", "git log"), ("bash", "git push -f"), ("bash", "ls -l"), ("edit", "a")];
+    let last = World::with_user(&format!("{{\"permission\": {{{MAP}}}}}")).load().unwrap();
+    assert_eq!(verdicts(&last, &touches), "?adad");
+    let first = World::with_user(&format!("{{\"permissionOrder\": \"first\", \"permission\": {{{MAP}}}}}")).load().unwrap();
+    assert_eq!(verdicts(&first, &touches), "?aaad", "git push is allowed by the first match, and * is only the fallback");
+    assert_eq!(first.dead_denies.len(), 1, "which makes the deny useless: {:?}", first.dead_denies);
+    assert_eq!(last.dead_denies, []);
+}
+
+#[test]
+fn under_first_the_fallback_key_is_the_fallback_wherever_it_stands() {
+    let config =
+        World::with_user(r#"{"permission_order": "first", "permission": {"*": "deny", "mcp_a": "allow", "mcp_*": "ask"}}"#).load().unwrap();
+    assert_eq!(verdicts(&config, &[("mcp_a", "x"), ("mcp_b", "x"), ("edit", "x")]), "a?d");
+}
+
+#[test]
+fn the_order_is_each_files_own() {
+    let world = World::with_user(r#"{"permission_order": "first", "permission": {"bash": {"a*": "deny", "*": "allow"}}}"#)
+        .env("POSSE_CONFIG_CONTENT", r#"{"permission": {"bash": {"b*": "deny", "bb*": "ask"}}}"#);
+    assert_eq!(verdicts(&world.load().unwrap(), &[("bash", "a"), ("bash", "b"), ("bash", "bb"), ("bash", "c")]), "dd?a");
+}
+
+#[test]
+fn every_rule_knows_its_line_and_a_home_is_a_folder() {
+    let world = World::with_user("{\"permission\": {\n\"edit\": \"ask\",\n\"external_directory\": {\n\"~/notes/*\": \"allow\"}}}");
+    let rules = world.load().unwrap().rulebook().rules.0;
+    let written: Vec<String> =
+        rules[7..].iter().map(|rule| world.near(&format!("{}({}) {}", rule.key, rule.pattern, rule.origin))).collect();
+    assert_eq!(written, ["edit(*) home/posse/posse.json:2", "external_directory(home/notes/*) home/posse/posse.json:4"]);
+}
+
+#[test]
+fn a_tools_name_means_the_key_it_is_judged_by() {
+    let config = World::with_user(r#"{"permission": {"write": "deny"}}"#).load().unwrap();
+    assert_eq!(verdict(&config, "edit", "a"), Verdict::Deny);
+    let config = World::with_user(r#"{"permission": {"edit": "ask"}, "tools": {"write": false, "bash": false}}"#).load().unwrap();
+    assert_eq!(verdicts(&config, &[("edit", "a"), ("bash", "a")]), "?d", "tools come before the explicit rules");
+}
+
+#[test]
+fn flags_are_above_every_file_in_the_order_given() {
+    let mut world = World::with_user(r#"{"permission": {"bash": "deny"}}"#).file("proj/posse.json", r#"{"permission": {"edit": "ask"}}"#);
+    let flag = |text, action| parse_rule_flag(text, action, Path::new("/")).unwrap();
+    world.overrides.rules =
+        vec![flag("bash(git*)", Verdict::Allow), flag("bash(git push*)", Verdict::Deny), flag("edit(*.md)", Verdict::Allow)];
+    let config = world.load().unwrap();
+    assert_eq!(
+        verdicts(&config, &[("bash", "git log"), ("bash", "git push"), ("bash", "make"), ("edit", "a.md"), ("edit", "a.rs")]),
+        "adda?"
+    );
+    assert_eq!(config.dead_denies, [], "a flag is meant to lift");
+}
+
+#[test]
+fn a_project_may_tighten_and_never_loosen() {
+    let world = World::with_user(r#"{"permission": {"bash": {"*": "allow", "rm*": "deny"}, "webfetch": "ask"}}"#)
+        .file("proj/posse.json", r#"{"permission": {"bash": "ask", "webfetch": "allow", "edit": {"*.lock": "deny", "*": "allow"}}}"#)
+        .file("proj/opencode.json", r#"{"permission": "allow"}"#);
+    let config = world.load().unwrap();
+    assert_eq!(verdicts(&config, &[("bash", "ls"), ("bash", "rm x"), ("webfetch", "x"), ("edit", "a.lock"), ("edit", "a.rs")]), "?d?da");
+    assert_eq!(
+        config.ignored_line().unwrap(),
+        "ignored, because this folder is not trusted: opencode.json: permission (allow), posse.json: permission.webfetch (allow), permission.edit.* (allow)"
+    );
+}
+
+#[test]
+fn dead_rules_are_named() {
+    let dead = |text: &str| {
+        let config = World::with_user(text).load().unwrap();
+        (config.dead_denies.len(), config.warnings.len())
+    };
+    assert_eq!(dead(r#"{"permission": {"bash": {"rm*": "deny", "*": "allow"}}}"#), (1, 0));
+    assert_eq!(dead(r#"{"permission": {"bash": {"*": "allow", "rm*": "deny"}}}"#), (0, 0));
+    assert_eq!(dead(r#"{"permission": {"bash": {"rm*": "deny"}, "*": "ask"}}"#), (1, 0));
+    assert_eq!(dead(r#"{"permission": {"bash": {"rm -rf *": "deny", "rm*": "deny"}}}"#), (0, 1), "still denied, so only a warning");
+    assert_eq!(dead(r#"{"permission": {"bash": {"git*": "allow", "*": "ask"}}}"#), (0, 1));
+    let across = World::with_user(r#"{"permission": {"edit": "deny"}}"#).env("POSSE_CONFIG_CONTENT", r#"{"permission": "allow"}"#);
+    assert_eq!(across.load().unwrap().dead_denies.len(), 1);
+    let project = World::with_user(r#"{"permission": {"edit": "deny"}}"#).file("proj/posse.json", r#"{"permission": "ask"}"#);
+    assert_eq!(project.load().unwrap().dead_denies.len(), 0, "a project's ask lifts nothing");
+}

@@ -1,0 +1,176 @@
+//! Anthropic bodies: head | messages | tail, byte for byte the same for the same words.
+//!
+//! The head ends with `"messages":[`, messages are joined by commas, the tail closes them. Nothing here looks at a
+//! neighbour, so a body without its tail is the start of the next one. No IO; `anthropic.rs` sends.
+
+use posse_session::{Block, Head, Message, Request, Role, ToolChoice};
+use serde::Serialize;
+use serde_json::{Map, Value, json, value::RawValue};
+
+use super::PROVIDER;
+use crate::fold::as_object;
+
+/// The marker as it stands in a body. Inside a JSON string its quotes would be escaped, so this never hits a text.
+const MARKER: &[u8] = br#","cache_control":{"type":"ephemeral"}"#;
+
+/// Providers refuse an empty message, and a transcript must keep its turns.
+const NO_TEXT: &str = "(no text)";
+
+/// What a tool without output said; an empty error result is refused.
+const NO_OUTPUT: &str = "(no output)";
+
+/// How this endpoint takes cache markers; found out by its refusals.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub(crate) enum Caching {
+    /// One marker at the top level: the server finds the last block itself.
+    Automatic = 0,
+    /// The marker is spliced into the last block when sending, and never stored.
+    Spliced = 1,
+    /// The server knows no markers at all.
+    Off = 2,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum WireBlock<'a> {
+    Text { text: &'a str },
+    Thinking { thinking: &'a str, signature: &'a str },
+    Image { source: WireImage<'a> },
+    ToolUse { id: &'a str, name: &'a str, input: Box<RawValue> },
+    ToolResult { tool_use_id: &'a str, content: WireContent<'a>, #[serde(skip_serializing_if = "std::ops::Not::not")] is_error: bool },
+    #[serde(untagged)]
+    Opaque(&'a Value),
+}
+
+#[derive(Serialize)]
+struct WireImage<'a> {
+    r#type: &'static str,
+    media_type: &'a str,
+    data: &'a str,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum WireContent<'a> {
+    Text(&'a str),
+    Blocks(Vec<WireBlock<'a>>),
+}
+
+#[derive(Serialize)]
+struct WireMessage<'a> {
+    role: Role,
+    content: Vec<WireBlock<'a>>,
+}
+
+pub(crate) fn head(model: &str, head: &Head) -> Vec<u8> {
+    let marker = json!({ "type": "ephemeral" });
+    let mut body = Map::new();
+    body.insert("model".to_owned(), model.into());
+    // Directly after the model, where `body` finds it when an endpoint refuses it.
+    body.insert("cache_control".to_owned(), marker.clone());
+    body.insert("stream".to_owned(), true.into());
+    let mut system: Vec<Value> =
+        head.system.iter().filter(|text| !text.trim().is_empty()).map(|text| json!({ "type": "text", "text": text })).collect();
+    if let Some(last) = system.last_mut() {
+        last["cache_control"] = marker;
+        body.insert("system".to_owned(), system.into());
+    }
+    if !head.tools.is_empty() {
+        let tool = |tool: &posse_session::ToolSpec| json!({ "name": tool.name, "description": tool.description, "input_schema": tool.schema });
+        body.insert("tools".to_owned(), head.tools.iter().map(tool).collect());
+    }
+    crate::provider::merge_params(&mut body, &head.params);
+    let mut bytes = Value::Object(body).to_string().into_bytes();
+    bytes.pop();
+    bytes.extend_from_slice(br#","messages":["#);
+    bytes
+}
+
+pub(crate) fn message(message: &Message) -> Vec<u8> {
+    // The protocol wants results before anything else; the order among each kind is kept.
+    let (results, others): (Vec<&Block>, Vec<&Block>) = message.blocks.iter().partition(|block| matches!(block, Block::Result { .. }));
+    let mut content: Vec<WireBlock<'_>> = results.into_iter().chain(others).filter_map(wire_block).collect();
+    if matches!(content.last(), None | Some(WireBlock::Thinking { .. })) {
+        content.push(WireBlock::Text { text: NO_TEXT });
+    }
+    serde_json::to_vec(&WireMessage { role: message.role, content }).unwrap_or_default()
+}
+
+fn wire_block(block: &Block) -> Option<WireBlock<'_>> {
+    match block {
+        Block::Text { text } => (!text.trim().is_empty()).then_some(WireBlock::Text { text }),
+        // Without its signature the provider refuses it.
+        Block::Reasoning { text, signature } => signature.as_ref().map(|signature| WireBlock::Thinking { thinking: text, signature }),
+        Block::Image { mime, data } => Some(image(mime, data)),
+        Block::Call { id, tool, input } => {
+            // `as_object` gives valid JSON, so this always is `Ok`; a call is never dropped in silence.
+            let input = RawValue::from_string(as_object(input).into_owned()).unwrap_or_else(|_| RawValue::NULL.to_owned());
+            Some(WireBlock::ToolUse { id, name: tool, input })
+        }
+        Block::Result { id, text, error, images } => {
+            Some(WireBlock::ToolResult { tool_use_id: id, content: result_content(text, images), is_error: *error })
+        }
+        Block::Opaque { provider, raw } => (provider == PROVIDER).then_some(WireBlock::Opaque(raw)),
+    }
+}
+
+fn result_content<'a>(text: &'a str, images: &'a [(String, String)]) -> WireContent<'a> {
+    let is_blank = text.trim().is_empty();
+    if images.is_empty() {
+        return WireContent::Text(if is_blank { NO_OUTPUT } else { text });
+    }
+    let text = (!is_blank).then_some(WireBlock::Text { text });
+    WireContent::Blocks(text.into_iter().chain(images.iter().map(|(mime, data)| image(mime, data))).collect())
+}
+
+fn image<'a>(mime: &'a str, data: &'a str) -> WireBlock<'a> {
+    WireBlock::Image { source: WireImage { r#type: "base64", media_type: mime, data } }
+}
+
+/// The whole body. Markers are moved here and only here, so what is stored never changes.
+pub(crate) fn body(request: &Request, caching: Caching) -> Vec<u8> {
+    let size = request.head.len() + request.messages.iter().map(|message| message.len() + 1).sum::<usize>();
+    // Room for the tail and a spliced marker.
+    let mut body = Vec::with_capacity(size + 128);
+    match caching {
+        Caching::Automatic => body.extend_from_slice(&request.head),
+        Caching::Spliced => push_without_marker(&mut body, &request.head, 1),
+        Caching::Off => push_without_marker(&mut body, &request.head, usize::MAX),
+    }
+    for (nth, message) in request.messages.iter().enumerate() {
+        if 0 < nth {
+            body.push(b',');
+        }
+        let is_last = nth + 1 == request.messages.len();
+        match message.strip_suffix(b"}]}") {
+            Some(start) if is_last && caching == Caching::Spliced => {
+                body.extend_from_slice(start);
+                body.extend_from_slice(MARKER);
+                body.extend_from_slice(b"}]}");
+            }
+            _ => body.extend_from_slice(message),
+        }
+    }
+    body.extend_from_slice(tail(request).as_bytes());
+    body
+}
+
+fn push_without_marker(body: &mut Vec<u8>, head: &[u8], mut times: usize) {
+    let mut rest = head;
+    while let Some(at) = rest.windows(MARKER.len()).position(|window| 0 < times && window == MARKER) {
+        body.extend_from_slice(&rest[..at]);
+        rest = &rest[at + MARKER.len()..];
+        times -= 1;
+    }
+    body.extend_from_slice(rest);
+}
+
+fn tail(request: &Request) -> String {
+    // A choice without tools is refused.
+    let choice = match request.tool_choice {
+        ToolChoice::None if crate::provider::has_tools(&request.head) => r#","tool_choice":{"type":"none"}"#,
+        _ => "",
+    };
+    format!(r#"],"max_tokens":{}{choice}}}"#, request.output_max.max(1))
+}

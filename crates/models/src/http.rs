@@ -1,0 +1,375 @@
+//! One POST and the stream it answers with.
+//!
+//! Owns everything that is about connections: the address, the headers, the clients, waiting, and wording what the
+//! network did. Knows no provider's JSON: events go to a [`Fold`]. Clients are built at the first request and shared by
+//! the whole process, so that steps and sessions reuse connections; plain and loopback ones never read a certificate.
+
+use std::{
+    sync::OnceLock,
+    time::{Duration, SystemTime},
+};
+
+use posse_session::{Live, ModelError, ModelFailure, Progress, Reply};
+use reqwest::{
+    Client, Response, Url,
+    header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
+};
+use tokio::time::timeout;
+
+use crate::{
+    failure::{self, Said},
+    fold::{Fold, Phase, broken},
+    provider::{Api, KnownProvider, ProviderSpec, known_providers},
+    sse::Parser,
+};
+
+/// A host that takes longer to accept a connection will not answer either.
+const CONNECT_MAX: Duration = Duration::from_secs(30);
+
+/// Two hundred subagents may talk at once; that many idle sockets afterwards help nobody.
+const IDLE_CONNECTIONS_MAX: usize = 32;
+
+/// An error message is short; the rest of a long body is not read.
+const ERROR_BODY_BYTES_MAX: usize = 64 * 1024;
+
+/// An error whose body does not come is told without it.
+const ERROR_BODY_WAIT_MAX: Duration = Duration::from_secs(5);
+
+/// After the finish reason only a usage chunk and `[DONE]` follow, at once or never.
+const ENDING_WAIT_MAX: Duration = Duration::from_secs(5);
+
+/// The end of a body follows its last event at once. Seen here, the connection can be used again; a server that keeps
+/// the stream open costs this much and a new connection.
+const LINGER_MAX: Duration = Duration::from_millis(20);
+
+/// Shorter than this is a placeholder, and striking it out would make the words unreadable.
+const SECRET_BYTES_MIN: usize = 5;
+
+/// Where requests of one provider go.
+pub(crate) struct Endpoint {
+    url: Result<Url, String>,
+    headers: HeaderMap,
+    road: Road,
+    /// Never to appear in words.
+    secrets: Vec<String>,
+    /// Where the user keeps the key.
+    key_place: String,
+    /// Set when asking is pointless: this provider needs a key and has none.
+    missing_key: Option<String>,
+}
+
+impl Endpoint {
+    pub(crate) fn new(provider: &ProviderSpec) -> Self {
+        let known = known_providers().iter().find(|known| known.name == provider.name);
+        let key = provider.api_key.as_deref().map(str::trim).filter(|key| !key.is_empty());
+        let url = join(&provider.base_url, provider.api);
+        let key_place = match known.and_then(|known| known.key_env.first()) {
+            Some(variable) => format!("the key in {variable}"),
+            None => format!("the api_key of provider \"{}\"", provider.name),
+        };
+        let missing_key = (key.is_none() && provider.headers.is_empty() && known.is_some_and(|known| is_its_own(known, url.as_ref().ok())))
+            .then(|| format!("no key for {}: set {}", provider.name, key_place.trim_start_matches("the key in ")));
+        let header_values = provider.headers.iter().map(|(_, value)| value.as_str());
+        let secrets = key.into_iter().chain(header_values).filter(|secret| SECRET_BYTES_MIN <= secret.len()).map(str::to_owned).collect();
+        let road = url.as_ref().map_or(Road::Loopback, Road::to);
+        Self { road, headers: headers(provider.api, key, &provider.headers), url, secrets, key_place, missing_key }
+    }
+
+    pub(crate) fn host(&self) -> Option<&str> {
+        self.url.as_ref().ok()?.host_str()
+    }
+
+    /// Sends the body and folds the answer. One attempt; dropping it closes the connection.
+    pub(crate) async fn exchange<F: Fold>(
+        &self,
+        body: Vec<u8>,
+        idle_max: Duration,
+        fold: F,
+        live: &dyn Live,
+    ) -> Result<Reply, ModelError> {
+        let answer = match self.open(body, idle_max).await {
+            Ok(response) => read(response, idle_max, fold, live).await,
+            Err(error) => Err(error),
+        };
+        answer.map_err(|error| ModelError { words: self.strike_secrets(error.words), ..error })
+    }
+
+    /// Everything up to the first byte of a stream.
+    async fn open(&self, body: Vec<u8>, idle_max: Duration) -> Result<Response, ModelError> {
+        if let Some(words) = &self.missing_key {
+            return Err(ModelError::new(ModelFailure::NeedsModel, words));
+        }
+        let url = self.url.as_ref().map_err(|words| ModelError::new(ModelFailure::BadRequest, words))?;
+        tracing::debug!(%url, bytes = body.len(), "request");
+        let sent = client(self.road)?.post(url.clone()).headers(self.headers.clone()).body(body).send();
+        let response = match timeout(idle_max, sent).await {
+            Ok(Ok(response)) => response,
+            Ok(Err(error)) => return Err(unreachable_server(url, &error)),
+            Err(_) => return Err(ModelError::new(ModelFailure::Idle, idle_words(idle_max))),
+        };
+        let content_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let is_stream = !content_type.contains("json") && !content_type.contains("html");
+        if response.status().is_success() && is_stream { Ok(response) } else { Err(self.refusal(response).await) }
+    }
+
+    /// Words what the server said instead of a stream.
+    async fn refusal(&self, mut response: Response) -> ModelError {
+        let status = response.status();
+        let retry_after = failure::retry_after(response.headers(), SystemTime::now());
+        let mut body = Vec::new();
+        let read = async {
+            while let Ok(Some(bytes)) = response.chunk().await
+                && body.len() < ERROR_BODY_BYTES_MAX
+            {
+                body.extend_from_slice(&bytes[..bytes.len().min(ERROR_BODY_BYTES_MAX - body.len())]);
+            }
+        };
+        // Without the whole body its beginning is still worth reading.
+        let _ = timeout(ERROR_BODY_WAIT_MAX, read).await;
+        let said = Said::from_body(&body);
+        if status.is_success() {
+            return no_stream(&body, &said);
+        }
+        let failure = failure::of_status(status.as_u16(), &said);
+        let advice = failure::advice(failure, status.as_u16(), &said, &self.key_place);
+        let words = [format!("HTTP {status}"), said.message, advice].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>();
+        ModelError { retry_after, ..ModelError::new(failure, words.join("; ")) }
+    }
+
+    fn strike_secrets(&self, words: String) -> String {
+        self.secrets.iter().fold(words, |words, secret| words.replace(secret.as_str(), "[key]"))
+    }
+}
+
+/// Reads the stream to its end, or to whatever ends it.
+async fn read<F: Fold>(mut response: Response, idle_max: Duration, mut fold: F, live: &dyn Live) -> Result<Reply, ModelError> {
+    let mut parser = Parser::default();
+    loop {
+        let wait = match fold.phase() {
+            Phase::Open => idle_max,
+            Phase::Ending => idle_max.min(ENDING_WAIT_MAX),
+            Phase::Over => break,
+        };
+        let bytes = match timeout(wait, response.chunk()).await {
+            Ok(Ok(Some(bytes))) => bytes,
+            Ok(Ok(None)) => break,
+            // The answer itself is whole.
+            Ok(Err(_)) | Err(_) if fold.phase() == Phase::Ending => break,
+            Ok(Err(error)) => {
+                let words = format!("the connection broke in the middle of the answer: {}", innermost(&error));
+                return Err(broken(&fold, ModelFailure::Cut, words));
+            }
+            Err(_) => return Err(broken(&fold, ModelFailure::Idle, idle_words(idle_max))),
+        };
+        let Ok(events) = parser.feed(&bytes) else {
+            return Err(broken(&fold, ModelFailure::Malformed, "the server sent an event larger than any answer"));
+        };
+        if events.is_empty() {
+            live.show(Progress::Alive);
+        }
+        for event in events {
+            fold.push(&event, &mut |progress| live.show(progress));
+        }
+    }
+    let answer = fold.finish();
+    if answer.is_ok() {
+        let _ = timeout(LINGER_MAX, async { while let Ok(Some(_)) = response.chunk().await {} }).await;
+    }
+    answer
+}
+
+/// A good status with a document instead of a stream: mostly an error that nobody gave a status.
+fn no_stream(body: &[u8], said: &Said) -> ModelError {
+    match serde_json::from_slice::<serde_json::Value>(body) {
+        Ok(value) if value.get("error").is_some_and(|error| !error.is_null()) || value["object"] == "error" => failure::in_stream(&value),
+        Ok(_) => ModelError::new(ModelFailure::Malformed, "the server answered with one JSON document instead of a stream"),
+        Err(_) => {
+            let words = format!("the server answered with a page instead of a stream; check the base URL. {}", said.message);
+            ModelError::new(ModelFailure::BadRequest, words.trim_end())
+        }
+    }
+}
+
+fn idle_words(idle_max: Duration) -> String {
+    format!("the server sent nothing for {idle_max:?}")
+}
+
+/// Words why there is no connection, and what to look at.
+fn unreachable_server(url: &Url, error: &reqwest::Error) -> ModelError {
+    let server = url.origin().ascii_serialization();
+    let cause = innermost(error);
+    let chain = chain_of(error).join(": ").to_ascii_lowercase();
+    let has = |words: &[&str]| words.iter().any(|word| chain.contains(word));
+    let words = if error.is_timeout() {
+        format!("{server} does not accept the connection (timed out); is the server running?")
+    } else if has(&["dns error", "lookup address"]) {
+        format!("DNS does not know {}: {cause}; check the base URL and the network", url.host_str().unwrap_or_default())
+    } else if has(&["connection refused"]) {
+        format!("connection refused by {server}; is the server running?")
+    } else if has(&["certificate", "corrupt message", "handshake", "tls"]) {
+        format!("TLS with {server} failed: {cause}; check the base URL, the clock and the certificates")
+    } else if error.is_connect() {
+        format!("cannot connect to {server}: {cause}")
+    } else {
+        format!("{server} broke the connection before it answered: {cause}")
+    };
+    ModelError::new(ModelFailure::Network, words)
+}
+
+/// What each layer says, outermost first. The address is left out: it may hold a password.
+fn chain_of(error: &reqwest::Error) -> Vec<String> {
+    let first: Option<&(dyn std::error::Error + 'static)> = std::error::Error::source(error);
+    std::iter::successors(first, |error| error.source()).map(ToString::to_string).collect()
+}
+
+fn innermost(error: &reqwest::Error) -> String {
+    chain_of(error).pop().unwrap_or_else(|| "unknown cause".to_owned())
+}
+
+fn headers(api: Api, key: Option<&str>, extra: &[(String, String)]) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    let own = match api {
+        Api::Anthropic => {
+            headers.insert("anthropic-version", HeaderValue::from_static("2023-06-01"));
+            key.map(|key| ("x-api-key".to_owned(), key.to_owned()))
+        }
+        Api::OpenAi => key.map(|key| ("authorization".to_owned(), format!("Bearer {key}"))),
+    };
+    for (name, value) in own.iter().chain(extra) {
+        match (name.parse::<HeaderName>(), value.trim().parse::<HeaderValue>()) {
+            (Ok(name), Ok(mut value)) => {
+                value.set_sensitive(true);
+                headers.insert(name, value);
+            }
+            _ => tracing::warn!(header = name, "skipped a header that HTTP cannot carry"),
+        }
+    }
+    headers
+}
+
+/// The API's own path after the base URL, doubling nothing.
+fn join(base_url: &str, api: Api) -> Result<Url, String> {
+    let mut url = Url::parse(base_url.trim()).map_err(|error| format!("the base URL \"{base_url}\" is no URL ({error})"))?;
+    if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
+        return Err(format!("the base URL \"{base_url}\" must start with http:// or https://"));
+    }
+    let path = url.path().trim_end_matches('/');
+    let more = match api {
+        Api::Anthropic if path.ends_with("/messages") => "",
+        Api::Anthropic if path.ends_with("/v1") => "/messages",
+        Api::Anthropic => "/v1/messages",
+        Api::OpenAi if path.ends_with("/chat/completions") => "",
+        Api::OpenAi if path.is_empty() => "/v1/chat/completions",
+        Api::OpenAi => "/chat/completions",
+    };
+    let path = format!("{path}{more}");
+    url.set_path(&path);
+    Ok(url)
+}
+
+/// Whether the address is the provider's own and not a relay that may need no key.
+fn is_its_own(known: &KnownProvider, url: Option<&Url>) -> bool {
+    let own = Url::parse(known.base_url).ok();
+    !known.key_env.is_empty() && own.as_ref().and_then(Url::host_str) == url.and_then(Url::host_str)
+}
+
+/// How a request travels; each has its own client, because they cost differently.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Road {
+    /// No proxy, no certificates.
+    Loopback,
+    /// No certificates.
+    Plain,
+    Encrypted,
+}
+
+impl Road {
+    fn to(url: &Url) -> Self {
+        let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+        let is_loopback = host == "localhost"
+            || host.ends_with(".localhost")
+            || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
+        match url.scheme() {
+            "http" if is_loopback => Self::Loopback,
+            "http" if !proxy_is_encrypted() => Self::Plain,
+            _ => Self::Encrypted,
+        }
+    }
+}
+
+fn proxy_is_encrypted() -> bool {
+    let names = ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"];
+    names.into_iter().any(|name| std::env::var(name).is_ok_and(|value| value.starts_with("https:")))
+}
+
+fn client(road: Road) -> Result<&'static Client, ModelError> {
+    static CLIENTS: [OnceLock<Client>; 3] = [OnceLock::new(), OnceLock::new(), OnceLock::new()];
+    let slot = &CLIENTS[road as usize];
+    if let Some(client) = slot.get() {
+        return Ok(client);
+    }
+    let built = build_client(road).map_err(|error| {
+        ModelError::new(ModelFailure::Network, format!("TLS cannot start: {}; are the system's certificates installed?", innermost(&error)))
+    })?;
+    Ok(slot.get_or_init(|| built))
+}
+
+fn build_client(road: Road) -> reqwest::Result<Client> {
+    // An error only says that someone installed one before us, which is as good.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let builder = Client::builder()
+        .user_agent(concat!("posse/", env!("CARGO_PKG_VERSION")))
+        .connect_timeout(CONNECT_MAX)
+        .pool_max_idle_per_host(IDLE_CONNECTIONS_MAX)
+        .tcp_nodelay(true)
+        .http1_only()
+        // A key must not follow a redirect to somewhere else.
+        .redirect(reqwest::redirect::Policy::none());
+    match road {
+        Road::Loopback => builder.no_proxy().tls_certs_only([]),
+        Road::Plain => builder.tls_certs_only([]),
+        // A loopback server with a certificate is as little a case for a proxy, but its name may be anything.
+        Road::Encrypted => builder,
+    }
+    .build()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_api_path_is_appended_once() {
+        for (api, base, expected) in [
+            (Api::Anthropic, "http://h:1", "http://h:1/v1/messages"),
+            (Api::Anthropic, "http://h:1/", "http://h:1/v1/messages"),
+            (Api::Anthropic, "http://h:1/v1", "http://h:1/v1/messages"),
+            (Api::Anthropic, "http://h:1/v1/", "http://h:1/v1/messages"),
+            (Api::Anthropic, "http://h/relay", "http://h/relay/v1/messages"),
+            (Api::Anthropic, "http://h/relay/v1/messages", "http://h/relay/v1/messages"),
+            (Api::OpenAi, "http://h:1", "http://h:1/v1/chat/completions"),
+            (Api::OpenAi, "http://h:1/v1", "http://h:1/v1/chat/completions"),
+            (Api::OpenAi, "http://h/api/v1/", "http://h/api/v1/chat/completions"),
+            (Api::OpenAi, "https://h/openai?api-version=1", "https://h/openai/chat/completions?api-version=1"),
+        ] {
+            assert_eq!(join(base, api).map(String::from), Ok(expected.to_owned()), "{base}");
+        }
+        assert!(join("127.0.0.1:9000", Api::OpenAi).is_err());
+        assert!(join("ftp://h", Api::OpenAi).is_err());
+    }
+
+    #[test]
+    fn only_encrypted_roads_cost_certificates_and_loopback_never_meets_a_proxy() {
+        for (url, road) in [
+            ("http://127.0.0.1:9000", Road::Loopback),
+            ("http://[::1]:9000", Road::Loopback),
+            ("http://localhost:9000", Road::Loopback),
+            ("http://10.0.0.7", Road::Plain),
+            ("https://127.0.0.1", Road::Encrypted),
+            ("https://api.anthropic.com", Road::Encrypted),
+        ] {
+            assert_eq!(Road::to(&Url::parse(url).unwrap()), road, "{url}");
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! Folding a Chat Completions stream into a reply.
+//!
+//! Pure: no IO, no clock. Many servers speak this protocol, each a little differently; what they leave out is made up
+//! here and what they add is skipped. A finish reason or `[DONE]` makes a reply, anything less was cut.
+
+use posse_session::{Finish, ModelError, ModelFailure, Progress, Reply, ReplyPart, Usage};
+use serde_json::Value;
+
+use crate::{
+    failure,
+    fold::{CUT_WORDS, Fold, Phase, broken, count, is_object, malformed, text},
+    sse::Event,
+};
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct State {
+    text: String,
+    reasoning: String,
+    /// Why the model declined, in its words.
+    refusal: String,
+    calls: Vec<Calling>,
+    /// The form from before there were tools; counts only where there are no others.
+    legacy_call: Option<Calling>,
+    finish_reason: Option<String>,
+    done: bool,
+    usage: Usage,
+    failure: Option<ModelError>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Calling {
+    index: Option<u64>,
+    id: String,
+    tool: String,
+    arguments: String,
+}
+
+impl Fold for State {
+    fn push(&mut self, event: &Event, show: &mut dyn FnMut(Progress)) {
+        if self.phase() == Phase::Over {
+            return;
+        }
+        let data = event.data.trim();
+        if data == "[DONE]" {
+            self.done = true;
+            return;
+        }
+        if data.is_empty() {
+            return show(Progress::Alive);
+        }
+        let chunk: Value = match serde_json::from_str(data) {
+            Ok(chunk) => chunk,
+            Err(error) => return self.failure = Some(malformed(event, &error)),
+        };
+        if is_error(&chunk, event) {
+            return self.failure = Some(failure::in_stream(&chunk));
+        }
+        self.count(&chunk["usage"]);
+        // Azure and usage chunks have no choice at all; other choices than the first were not asked for.
+        let Some(choice) = chunk["choices"].get(0) else { return show(Progress::Alive) };
+        if is_error(choice, event) {
+            return self.failure = Some(failure::in_stream(choice));
+        }
+        let delta = [&choice["delta"], &choice["message"]].into_iter().find(|delta| delta.is_object());
+        self.extend(delta.unwrap_or(&Value::Null), show);
+        if let Some(reason) = text(choice, "finish_reason") {
+            self.finish_reason = Some(reason.to_owned());
+        }
+    }
+
+    fn phase(&self) -> Phase {
+        if self.done || self.failure.is_some() {
+            Phase::Over
+        } else if self.finish_reason.is_some() {
+            Phase::Ending
+        } else {
+            Phase::Open
+        }
+    }
+
+    fn finish(mut self) -> Result<Reply, ModelError> {
+        if let Some(failure) = self.failure.take() {
+            let (partial, usage) = self.partial();
+            return Err(ModelError { partial, usage, ..failure });
+        }
+        if self.calls.is_empty() {
+            self.calls.extend(self.legacy_call.take());
+        }
+        let finish = match self.finish_reason.as_deref() {
+            Some("stop" | "end_turn" | "tool_calls" | "function_call") => Finish::Stop,
+            Some("length" | "max_tokens") => Finish::Length,
+            Some("content_filter") => Finish::Refusal,
+            Some(_) => Finish::Other,
+            // An end without a reason is believed only if what came holds together.
+            None if self.done && self.holds_together() => Finish::Stop,
+            None => return Err(broken(&self, ModelFailure::Cut, CUT_WORDS)),
+        };
+        if finish == Finish::Length && self.calls.last().is_some_and(|call| !is_object(&call.arguments)) {
+            self.calls.pop();
+        }
+        Ok(self.into_reply(finish))
+    }
+
+    fn partial(&self) -> (String, Usage) {
+        (self.text.clone(), self.usage)
+    }
+}
+
+impl State {
+    fn count(&mut self, usage: &Value) {
+        let Some(prompt) = count(usage, "prompt_tokens") else { return };
+        let details = &usage["prompt_tokens_details"];
+        let completion = count(usage, "completion_tokens").unwrap_or_default();
+        let total = count(usage, "total_tokens").unwrap_or_default();
+        let cache_read = count(details, "cached_tokens").or_else(|| count(usage, "prompt_cache_hit_tokens")).unwrap_or_default();
+        let cache_write = count(details, "cache_write_tokens").unwrap_or_default();
+        self.usage = Usage {
+            input: prompt.saturating_sub(cache_read).saturating_sub(cache_write),
+            // Some count the tokens of thinking only in the total.
+            output: completion.max(total.saturating_sub(prompt)),
+            cache_read,
+            cache_write,
+            cost_usd: 0.0,
+        };
+    }
+
+    fn extend(&mut self, delta: &Value, show: &mut dyn FnMut(Progress)) {
+        if let Some(piece) = text(delta, "reasoning_content").or_else(|| text(delta, "reasoning")) {
+            self.think(piece, show);
+        }
+        match &delta["content"] {
+            Value::String(piece) => self.say(piece, show),
+            Value::Array(parts) => self.extend_parts(parts, show),
+            _ => {}
+        }
+        if let Some(piece) = text(delta, "refusal") {
+            self.refusal.push_str(piece);
+        }
+        for piece in delta["tool_calls"].as_array().into_iter().flatten() {
+            self.extend_call(piece, show);
+        }
+        if delta["function_call"].is_object() {
+            self.legacy_call.get_or_insert_default().extend(&delta["function_call"]);
+        }
+    }
+
+    /// Mistral writes its content as parts while it thinks.
+    fn extend_parts(&mut self, parts: &[Value], show: &mut dyn FnMut(Progress)) {
+        for part in parts {
+            if let Some(piece) = text(part, "text") {
+                self.say(piece, show);
+            }
+            for thought in part["thinking"].as_array().into_iter().flatten() {
+                self.think(text(thought, "text").unwrap_or_default(), show);
+            }
+        }
+    }
+
+    fn say(&mut self, piece: &str, show: &mut dyn FnMut(Progress)) {
+        if !piece.is_empty() {
+            self.text.push_str(piece);
+            show(Progress::Text(piece.to_owned()));
+        }
+    }
+
+    fn think(&mut self, piece: &str, show: &mut dyn FnMut(Progress)) {
+        if !piece.is_empty() {
+            self.reasoning.push_str(piece);
+            show(Progress::Reasoning(piece.to_owned()));
+        }
+    }
+
+    fn extend_call(&mut self, piece: &Value, show: &mut dyn FnMut(Progress)) {
+        let function = &piece["function"];
+        let at = match self.place_of(piece) {
+            Some(at) => at,
+            None => {
+                show(Progress::CallNamed { tool: text(function, "name").unwrap_or_default().to_owned() });
+                self.calls.push(Calling { index: count(piece, "index"), ..Calling::default() });
+                self.calls.len() - 1
+            }
+        };
+        let call = &mut self.calls[at];
+        if call.id.is_empty() {
+            call.id = text(piece, "id").unwrap_or_default().to_owned();
+        }
+        call.extend(function);
+        show(Progress::Alive);
+    }
+
+    /// Which call a piece continues; none when it begins one. Servers leave out the index, the id or both, and some
+    /// give every call the index 0.
+    fn place_of(&self, piece: &Value) -> Option<usize> {
+        let index = count(piece, "index");
+        let at = match index {
+            Some(_) => self.calls.iter().rposition(|call| call.index == index)?,
+            None => self.calls.len().checked_sub(1)?,
+        };
+        let call = &self.calls[at];
+        let is_other_id = text(piece, "id").is_some_and(|id| !call.id.is_empty() && id != call.id);
+        let names_again = index.is_none() && text(piece, "id").is_none() && text(&piece["function"], "name").is_some() && !call.tool.is_empty();
+        (!is_other_id && !names_again).then_some(at)
+    }
+
+    /// Something was said, and every call could be run.
+    fn holds_together(&self) -> bool {
+        let has_content = !self.text.is_empty() || !self.refusal.is_empty() || !self.calls.is_empty();
+        has_content && self.calls.iter().all(|call| call.arguments.is_empty() || is_object(&call.arguments))
+    }
+
+    fn into_reply(self, finish: Finish) -> Reply {
+        let mut parts = Vec::new();
+        if !self.reasoning.is_empty() {
+            parts.push(ReplyPart::Reasoning { text: self.reasoning, signature: None });
+        }
+        let refused = !self.refusal.is_empty() || finish == Finish::Refusal;
+        parts.extend([self.text, self.refusal].into_iter().filter(|text| !text.is_empty()).map(ReplyPart::Text));
+        if refused {
+            // What was declined is not done by half.
+            return Reply { parts, usage: self.usage, finish: Finish::Refusal };
+        }
+        let has_calls = !self.calls.is_empty();
+        parts.extend(self.calls.into_iter().enumerate().map(|(nth, call)| call.into_part(nth)));
+        let finish = if has_calls && finish != Finish::Length { Finish::Calls } else { finish };
+        Reply { parts, usage: self.usage, finish }
+    }
+}
+
+impl Calling {
+    fn extend(&mut self, function: &Value) {
+        if self.tool.is_empty() {
+            self.tool = text(function, "name").unwrap_or_default().to_owned();
+        }
+        match &function["arguments"] {
+            Value::String(piece) => self.arguments.push_str(piece),
+            // The object itself instead of its text.
+            whole @ Value::Object(_) => self.arguments = whole.to_string(),
+            _ => {}
+        }
+    }
+
+    fn into_part(self, nth: usize) -> ReplyPart {
+        let id = if self.id.is_empty() { format!("call_{nth}") } else { self.id };
+        let input = if self.arguments.trim().is_empty() { "{}".to_owned() } else { self.arguments };
+        ReplyPart::Call { id, tool: self.tool, input }
+    }
+}
+
+/// An error may come as a data object after all went well so far.
+fn is_error(value: &Value, event: &Event) -> bool {
+    value.get("error").is_some_and(|error| !error.is_null()) || value["object"] == "error" || value["type"] == "error" || event.name == "error"
+}

@@ -1,0 +1,155 @@
+//! Which providers there are, and how one of them and a name become a [`Model`].
+//!
+//! Where keys and addresses come from (environment, files, trust) is the caller's business: a [`ProviderSpec`] is
+//! complete. Prices and sizes are in `facts.rs`, addresses are joined in `http.rs`.
+
+use std::{collections::BTreeMap, fmt, sync::Arc};
+
+use posse_session::{Model, ModelError, ModelFacts, Params, Prices, Reply};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::{anthropic::Anthropic, facts, http::Endpoint, openai::OpenAi};
+
+/// Which protocol a provider speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Api {
+    /// Anthropic Messages.
+    Anthropic,
+    /// OpenAI Chat Completions.
+    OpenAi,
+}
+
+/// A provider as it is configured, complete.
+#[derive(Clone, PartialEq)]
+pub struct ProviderSpec {
+    /// As the user writes it before the slash.
+    pub name: String,
+    pub api: Api,
+    pub base_url: String,
+    pub api_key: Option<String>,
+    /// Sent with every request, after our own; the same name replaces ours.
+    pub headers: Vec<(String, String)>,
+    /// What the user said about single models.
+    pub models: BTreeMap<String, FactsOverride>,
+}
+
+/// What the user knows better than our table.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct FactsOverride {
+    #[serde(default)]
+    pub context: Option<u64>,
+    #[serde(default)]
+    pub output: Option<u64>,
+    #[serde(default)]
+    pub cost: Option<Prices>,
+    #[serde(default)]
+    pub images: Option<bool>,
+}
+
+impl fmt::Debug for ProviderSpec {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let header_names: Vec<&str> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
+        out.debug_struct("ProviderSpec")
+            .field("name", &self.name)
+            .field("api", &self.api)
+            .field("base_url", &self.base_url)
+            .field("api_key", &self.api_key.as_ref().map(|_| "(hidden)"))
+            .field("headers", &header_names)
+            .field("models", &self.models)
+            .finish()
+    }
+}
+
+/// The model of that name at this provider. Costs nothing: connections are made at the first request.
+pub fn build(provider: &ProviderSpec, model: &str) -> Arc<dyn Model> {
+    let facts = facts::facts(provider, model);
+    let endpoint = Endpoint::new(provider);
+    match provider.api {
+        Api::Anthropic => Arc::new(Anthropic::new(facts, model, endpoint)),
+        Api::OpenAi => Arc::new(OpenAi::new(facts, model, endpoint)),
+    }
+}
+
+/// A provider that needs only a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KnownProvider {
+    pub name: &'static str,
+    pub api: Api,
+    pub base_url: &'static str,
+    /// Environment variables that may hold the key, in order. None: it needs no key.
+    pub key_env: &'static [&'static str],
+    pub base_url_env: &'static str,
+}
+
+pub fn known_providers() -> &'static [KnownProvider] {
+    KNOWN
+}
+
+#[rustfmt::skip]
+const KNOWN: &[KnownProvider] = &[
+    KnownProvider { name: "anthropic", api: Api::Anthropic, base_url: "https://api.anthropic.com", key_env: &["ANTHROPIC_API_KEY"], base_url_env: "ANTHROPIC_BASE_URL" },
+    KnownProvider { name: "openai", api: Api::OpenAi, base_url: "https://api.openai.com/v1", key_env: &["OPENAI_API_KEY"], base_url_env: "OPENAI_BASE_URL" },
+    KnownProvider { name: "gemini", api: Api::OpenAi, base_url: "https://generativelanguage.googleapis.com/v1beta/openai", key_env: &["GEMINI_API_KEY", "GOOGLE_API_KEY"], base_url_env: "GEMINI_BASE_URL" },
+    KnownProvider { name: "openrouter", api: Api::OpenAi, base_url: "https://openrouter.ai/api/v1", key_env: &["OPENROUTER_API_KEY"], base_url_env: "OPENROUTER_BASE_URL" },
+    KnownProvider { name: "deepseek", api: Api::OpenAi, base_url: "https://api.deepseek.com/v1", key_env: &["DEEPSEEK_API_KEY"], base_url_env: "DEEPSEEK_BASE_URL" },
+    KnownProvider { name: "groq", api: Api::OpenAi, base_url: "https://api.groq.com/openai/v1", key_env: &["GROQ_API_KEY"], base_url_env: "GROQ_BASE_URL" },
+    KnownProvider { name: "mistral", api: Api::OpenAi, base_url: "https://api.mistral.ai/v1", key_env: &["MISTRAL_API_KEY"], base_url_env: "MISTRAL_BASE_URL" },
+    KnownProvider { name: "xai", api: Api::OpenAi, base_url: "https://api.x.ai/v1", key_env: &["XAI_API_KEY"], base_url_env: "XAI_BASE_URL" },
+    KnownProvider { name: "ollama", api: Api::OpenAi, base_url: "http://127.0.0.1:11434/v1", key_env: &[], base_url_env: "OLLAMA_BASE_URL" },
+];
+
+/// The answer with its cost, also where it broke.
+pub(crate) fn priced(answer: Result<Reply, ModelError>, facts: &ModelFacts) -> Result<Reply, ModelError> {
+    match answer {
+        Ok(reply) => Ok(Reply { usage: reply.usage.priced(&facts.prices), ..reply }),
+        Err(error) => Err(ModelError { usage: error.usage.priced(&facts.prices), ..error }),
+    }
+}
+
+/// Adds the parameters to a head. What the protocol itself writes cannot be replaced by an option.
+pub(crate) fn merge_params(body: &mut Map<String, Value>, params: &Params) {
+    let numbers = [("temperature", params.temperature), ("top_p", params.top_p)];
+    body.extend(numbers.into_iter().filter_map(|(key, number)| Some((key.to_owned(), number?.into()))));
+    for (key, value) in params.options.iter().filter_map(Value::as_object).flatten() {
+        let is_tail = matches!(key.as_str(), "messages" | "max_tokens" | "max_completion_tokens" | "tool_choice");
+        if !is_tail && !body.contains_key(key) {
+            body.insert(key.clone(), value.clone());
+        }
+    }
+}
+
+/// Whether a head offers tools. Inside a JSON string the quotes would be escaped, so a text never looks like this.
+pub(crate) fn has_tools(head: &[u8]) -> bool {
+    let key = br#","tools":["#;
+    head.windows(key.len()).any(|window| window == key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_spec_never_shows_its_secrets() {
+        let spec = ProviderSpec {
+            name: "mock".into(),
+            api: Api::OpenAi,
+            base_url: "http://127.0.0.1:1".into(),
+            api_key: Some("sk-secret".into()),
+            headers: vec![("authorization".into(), "Bearer other-secret".into())],
+            models: BTreeMap::new(),
+        };
+        let shown = format!("{spec:?}");
+        assert!(!shown.contains("secret"), "{shown}");
+        assert!(shown.contains("mock"));
+    }
+
+    #[test]
+    fn options_add_to_a_head_and_never_replace_what_the_protocol_needs() {
+        let mut body = Map::from_iter([("model".to_owned(), "m".into())]);
+        let options = serde_json::json!({ "model": "x", "max_tokens": 1, "thinking": { "type": "adaptive" } });
+        merge_params(&mut body, &Params { temperature: Some(0.5), top_p: None, options: Some(options) });
+        assert_eq!(Value::Object(body).to_string(), r#"{"model":"m","temperature":0.5,"thinking":{"type":"adaptive"}}"#);
+    }
+}

@@ -1,0 +1,211 @@
+//! What the tests of the core share: ids that count, one set of rules, one event of every kind.
+//!
+//! Each test file uses its own part of this, so what one of them leaves alone is not dead.
+#![allow(dead_code, unreachable_pub)]
+
+pub mod play;
+
+use std::{
+    collections::BTreeSet,
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use posse_session::{
+    Answer, AskId, BatchId, By, CallId, Decision, Delivery, Entry, EntryId, Event, Finish, Hash, Hold, How, Ids, Kind, Limit, Look,
+    ModelFailure, Outcome, Part, Priority, Recipe, Record, Reserved, Rule, Rules, Scope, Segment, SessionId, Source, Spawn, Text,
+    Timestamp, To, Touch, Usage, Verdict, Wanted,
+};
+
+/// Fresh ids in the order they are asked for: `ask_1`, `msg_2`.
+#[derive(Default)]
+pub struct Counter(pub AtomicU64);
+
+impl Ids for Counter {
+    fn fresh(&self, prefix: &str) -> String {
+        format!("{prefix}{}", self.0.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+}
+
+pub fn rule(key: &str, pattern: &str, action: Verdict) -> Rule {
+    Rule { key: key.into(), pattern: pattern.into(), action, origin: String::new() }
+}
+
+/// Tools named `ask` and `deny` are what they are called, a repeated call asks, the rest is allowed.
+pub fn rules() -> Rules {
+    use Verdict::{Allow, Ask, Deny};
+    Rules(vec![rule("*", "*", Allow), rule("ask", "*", Ask), rule("deny", "*", Deny), rule("doom_loop", "*", Ask)])
+}
+
+/// A call as the run would post it: `bad` makes no sense, `bare` touches nothing, `read` and `agent` may run again.
+pub fn wanted(call: &str, tool: &str, input: &str) -> Wanted {
+    let touches = if tool == "bare" { Vec::new() } else { vec![Touch::new(tool, input)] };
+    let repeatable = matches!(tool, "read" | "agent");
+    let look = if tool == "bad" { Err("no such parameter".to_owned()) } else { Ok(Look { touches, repeatable, title: String::new() }) };
+    Wanted { call: CallId::new(call), wire_id: format!("wire_{call}"), tool: tool.into(), input: input.into(), look }
+}
+
+pub fn created(kind: Kind, root: &str, parent: Option<&str>, ceiling: Vec<Rules>) -> Event {
+    Event::Created {
+        kind,
+        root: SessionId::new(root),
+        parent: parent.map(SessionId::new),
+        directory: "/work".into(),
+        title: "a title".into(),
+        recipe: Recipe { agent: "build".into(), model: "test/one".into(), steps_max: None },
+        ceiling,
+    }
+}
+
+pub fn record(seq: u64, event: Event) -> Record {
+    Record { seq, at: Timestamp(seq * 10), batch: BatchId::new(format!("evt_{seq}")), event }
+}
+
+pub fn spawn(entry: &str, internal: bool) -> Spawn {
+    Spawn {
+        agent: "explore".into(),
+        description: "look around".into(),
+        prompt: "find it".into(),
+        entry: EntryId::new(entry),
+        name: Some("scout".into()),
+        model: None,
+        internal,
+    }
+}
+
+/// One event of every kind, with every text set to `text`.
+pub fn one_of_each(text: &str) -> Vec<Event> {
+    let call = CallId::new("call_1");
+    let task = SessionId::new("ses_2");
+    let said = || Text::from(text);
+    let usage = Usage { input: 10, output: 5, cache_read: 3, cache_write: 2, cost_usd: 0.25 };
+    let touch = Touch::new("bash", "ls");
+    let decision = Decision { verdict: Verdict::Ask, touch: Some(touch.clone()), rule: Some("bash(*)".into()), origin: "posse.json:4".into() };
+    let entry = Entry {
+        id: EntryId::new("msg_1"),
+        source: Source::Agent { session: task.clone(), name: "scout".into() },
+        delivery: Delivery::WhenIdle,
+        priority: Priority::Now,
+        parts: one_of_each_part(text),
+    };
+    let done = Outcome::Done {
+        output: said(),
+        title: "ls".into(),
+        metadata: Some(serde_json::json!({"exit": 0})),
+        attachments: vec![Part::File { mime: "image/png".into(), name: "a.png".into(), data: Some(said()) }],
+    };
+    vec![
+        created(Kind::Task, "ses_0", Some("ses_0"), vec![rules()]),
+        Event::Configured { head: Hash::new("ab"), model: "test/one".into() },
+        Event::Queued { entry },
+        Event::StepStarted {
+            step: 0,
+            took: vec![EntryId::new("msg_1")],
+            reserved: Reserved { tokens: 7, cost_usd: 0.5 },
+            closing: true,
+            notes: vec![Part::reminder(said())],
+        },
+        Event::Replied { step: 0, parts: one_of_each_part(text), calls: 1, usage, finish: Finish::Calls },
+        Event::Called {
+            call: call.clone(),
+            tool: "bash".into(),
+            input: said(),
+            wire_id: "toolu_1".into(),
+            touches: vec![touch.clone()],
+            repeatable: true,
+            title: "ls".into(),
+            decision: Some(decision.clone()),
+        },
+        Event::StepFailed {
+            step: 0,
+            failure: Some(ModelFailure::RateLimited),
+            error: "429".into(),
+            retry_at: Some(Timestamp(99)),
+            partial: said(),
+            usage,
+        },
+        Event::Looked { call: call.clone(), input: said(), touches: vec![touch], by: "hook".into(), decision: decision.clone() },
+        Event::Asked { ask: AskId::new("ask_1"), call: call.clone(), decision },
+        Event::Answered { ask: AskId::new("ask_1"), call: call.clone(), answer: Answer::Yes { scope: Scope::Tree }, by: By::User },
+        Event::CallStarted { call: call.clone(), attempt: 1 },
+        Event::CallFinished { call: call.clone(), outcome: done },
+        Event::Interrupted { by: By::User, hold: Hold::Esc },
+        Event::Resumed { by: By::User },
+        Event::TookOver { calls: 2 },
+        Event::LimitReached { limit: Limit::Time, words: "10 minutes are over".into() },
+        Event::TaskStarted {
+            call: call.clone(),
+            task: task.clone(),
+            round: 1,
+            spawn: Spawn { prompt: said(), ..spawn("msg_9", true) },
+            wait: true,
+        },
+        Event::TaskEnded { task: task.clone(), round: 1, how: How::Completed, result: said(), usage, to: To::Call { call } },
+        Event::Detached { task: task.clone() },
+        Event::TaskStopped { task: task.clone(), by: By::Model },
+        Event::Ended { round: 1, how: How::Limit, reply: Some(5), error: "limit".into(), usage },
+        Event::Forked { segments: vec![Segment { session: task, from: 0, to: 4 }] },
+        Event::Compacted { summary: said(), tail_from: 3 },
+        Event::Reverted { to: 2 },
+        Event::Unknown(serde_json::json!({"type": "dreamt", "of": said(), "ignorable": true})),
+    ]
+}
+
+pub fn one_of_each_part(text: &str) -> Vec<Part> {
+    vec![
+        Part::text(text),
+        Part::reminder(text),
+        Part::Reasoning { text: text.into(), signature: Some(text.into()) },
+        Part::File { mime: "text/plain".into(), name: "a.txt".into(), data: Some(text.into()) },
+        Part::Agent { name: "explore".into() },
+        Part::Subtask { agent: "explore".into(), description: "look".into(), prompt: text.into(), command: Some("/look".into()) },
+        Part::Call { call: CallId::new("call_1") },
+        Part::Patch { path: "a.rs".into(), before: "1".into(), after: "2".into() },
+        Part::Compaction { summary: text.into() },
+        Part::Retry { attempt: 1, error: "cut".into() },
+        Part::Opaque { provider: "openai".into(), raw: serde_json::json!({"id": "rs_1"}) },
+    ]
+}
+
+/// Every name an event can have in a log. The match makes this list and the enum grow together.
+pub fn every_name() -> BTreeSet<String> {
+    let names: BTreeSet<String> = one_of_each("x").iter().map(name).collect();
+    fn name(event: &Event) -> String {
+        match event {
+            Event::Created { .. } | Event::Configured { .. } | Event::Queued { .. } | Event::StepStarted { .. } | Event::Replied { .. } => {}
+            Event::Called { .. } | Event::StepFailed { .. } | Event::Looked { .. } | Event::Asked { .. } | Event::Answered { .. } => {}
+            Event::CallStarted { .. } | Event::CallFinished { .. } | Event::Interrupted { .. } | Event::Resumed { .. } => {}
+            Event::TookOver { .. } | Event::LimitReached { .. } | Event::TaskStarted { .. } | Event::TaskEnded { .. } => {}
+            Event::Detached { .. } | Event::TaskStopped { .. } | Event::Ended { .. } | Event::Forked { .. } => {}
+            Event::Compacted { .. } | Event::Reverted { .. } | Event::Unknown(_) => {}
+        }
+        event.name()
+    }
+    assert_eq!(names.len(), 25, "one_of_each has one of each");
+    names
+}
+
+/// Small, seeded, the same everywhere.
+pub struct Dice(u64);
+
+impl Dice {
+    pub fn new(seed: u64) -> Self {
+        let mut dice = Self(seed.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+        for _ in 0..4 {
+            dice.roll(7);
+        }
+        dice
+    }
+
+    /// A number below `sides`.
+    pub fn roll(&mut self, sides: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % sides
+    }
+
+    /// True once in `times`.
+    pub fn once_in(&mut self, times: u64) -> bool {
+        self.roll(times) == 0
+    }
+}

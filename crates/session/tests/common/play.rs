@@ -1,0 +1,380 @@
+//! A tiny language to play a session with: `say; step; reply +touch; start; finish ok`.
+//!
+//! Every command goes through a draft, as in the run. After each the log is folded anew and must give the same session,
+//! and what is owed must be the same when asked twice. The words are explained where they are parsed.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use posse_session::{
+    Answer, AskId, Asking, BatchId, By, CallId, CallState, Command, Decision, Delivery, Effect, Entry, EntryId, Event, Given, Hash, Hold, How,
+    Ids, Kind, Limit, Look, ModelFailure, Outcome, Permit, Priority, Record, Report, Rules, Scope, Session, SessionId, Source, Text,
+    Timestamp, To, Touch, Usage, Verdict, Wanted,
+};
+use posse_session::Finish;
+
+use super::{Counter, created, rules, spawn, wanted};
+
+pub struct Play {
+    pub session: Session,
+    pub log: Vec<Record>,
+    pub rules: Rules,
+    /// What the last command added to the log.
+    pub facts: Vec<Event>,
+    pub now: u64,
+    ids: Counter,
+    entries: u32,
+    calls: u32,
+    asking: Asking,
+    looks: bool,
+}
+
+impl Play {
+    /// A root session that exists and has heard nothing.
+    pub fn new() -> Self {
+        let mut play = Self::empty();
+        play.decide(Command::Create(Box::new(created(Kind::Root, "ses_0", None, Vec::new()))));
+        play
+    }
+
+    pub fn empty() -> Self {
+        Self {
+            session: Session::new(SessionId::new("ses_0")),
+            log: Vec::new(),
+            rules: rules(),
+            facts: Vec::new(),
+            now: 0,
+            ids: Counter::default(),
+            entries: 0,
+            calls: 0,
+            asking: Asking::Open,
+            looks: false,
+        }
+    }
+
+    pub fn of(script: &str) -> Self {
+        let mut play = Self::new();
+        play.run(script);
+        play
+    }
+
+    pub fn run(&mut self, script: &str) {
+        for line in script.split(';').map(str::trim).filter(|line| !line.is_empty()) {
+            self.command(line);
+        }
+    }
+
+    pub fn decide(&mut self, command: Command) {
+        let given = Given {
+            now: Timestamp(self.now),
+            ids: &self.ids,
+            chance: 0.0,
+            rules: &self.rules,
+            asking: self.asking,
+            looks: self.looks,
+        };
+        let mut draft = self.session.draft(BatchId::new(self.ids.fresh("evt_")), given.now);
+        draft.decide(command, &given);
+        self.commit(draft.into_parts());
+    }
+
+    pub fn begin(&mut self, effect: &Effect, permit: Permit) {
+        let given = Given {
+            now: Timestamp(self.now),
+            ids: &self.ids,
+            chance: 0.0,
+            rules: &self.rules,
+            asking: self.asking,
+            looks: self.looks,
+        };
+        let mut draft = self.session.draft(BatchId::new(self.ids.fresh("evt_")), given.now);
+        draft.begin(effect, permit, Vec::new(), &given);
+        self.commit(draft.into_parts());
+    }
+
+    fn commit(&mut self, (session, records): (Session, Vec<Record>)) {
+        self.session = session;
+        self.facts = records.iter().map(|record| record.event.clone()).collect();
+        self.log.extend(records);
+        assert_eq!(Session::fold(SessionId::new("ses_0"), &self.log), self.session, "the log says something else");
+        let owed = self.session.owed();
+        assert_eq!(owed, self.session.owed());
+        let keys: BTreeSet<_> = owed.iter().map(Effect::key).collect();
+        assert_eq!(keys.len(), owed.len(), "two effects with one key");
+    }
+
+    fn command(&mut self, line: &str) {
+        let mut words = line.split_whitespace();
+        let verb = words.next().unwrap_or_default();
+        let words: Vec<&str> = words.collect();
+        let first = words.first().copied();
+        match verb {
+            "say" => self.say(&words),
+            // The model's step begins: `step`, or `step closing` at a step limit.
+            "step" => {
+                let owed = self.session.owed();
+                let model = owed.iter().find(|effect| matches!(effect, Effect::CallModel { .. })).unwrap_or_else(|| panic!("no step is owed: {}", self.state()));
+                self.begin(&model.clone(), Permit { closing: first == Some("closing"), ..Permit::default() });
+            }
+            "reply" => self.reply(&words),
+            // The stream breaks: `fail cut`, `fail rate_limited after=30`.
+            "fail" => {
+                let failure: ModelFailure = serde_json::from_value(first.unwrap_or_default().into()).expect("a failure");
+                let retry_after = words.iter().find_map(|word| word.strip_prefix("after=")).map(|secs| Duration::from_secs(secs.parse().expect("seconds")));
+                let step = self.at_step();
+                let words = failure_words(failure);
+                self.decide(Command::Report(Report::ModelFailed { step, failure, words, retry_after, partial: Text::default(), usage: Usage::default() }));
+            }
+            // Every call that may run begins, or only the one named.
+            "start" => {
+                let mut facts = Vec::new();
+                for effect in self.session.owed() {
+                    let Effect::RunCall { call } = &effect else { continue };
+                    if first.is_none_or(|wanted| wanted == call.as_str()) {
+                        self.begin(&effect, Permit::default());
+                        facts.append(&mut self.facts);
+                    }
+                }
+                self.facts = facts;
+            }
+            // A running call ends: `finish ok`, `finish c2 fail`.
+            "finish" => {
+                let call = words.iter().find(|word| word.starts_with('c') && word[1..].parse::<u32>().is_ok()).map(|call| CallId::new(*call));
+                let call = call.or_else(|| self.first_call(|state| matches!(state, CallState::Running | CallState::Stopping))).expect("a running call");
+                let outcome = match words.last().copied() {
+                    Some("fail") => Outcome::failed("it broke"),
+                    Some("cancelled") => Outcome::cancelled("half"),
+                    _ => Outcome::done("ok"),
+                };
+                self.decide(Command::Report(Report::CallFinished { call, outcome }));
+            }
+            "esc" => self.decide(Command::Interrupt { by: By::User, hold: Hold::Esc, partial: "half a".into() }),
+            "stop" => {
+                let (by, hold) = if first == Some("user") { (By::User, Hold::StoppedByUser) } else { (By::Model, Hold::StoppedByModel) };
+                self.decide(Command::Interrupt { by, hold, partial: Text::default() });
+            }
+            "resume" => self.decide(Command::Resume { by: By::User }),
+            "takeover" => self.decide(Command::TakeOver),
+            "limit" => self.decide(Command::Limit { limit: Limit::Time, words: "time is up".into(), partial: Text::default() }),
+            "yes" => {
+                let scope: Scope = serde_json::from_value(first.unwrap_or("once").into()).expect("a scope");
+                self.answer(Answer::Yes { scope });
+            }
+            "no" => self.answer(Answer::No { say: words.join(" ") }),
+            "look" => self.look(&words),
+            // The first running call starts a task: `spawn t1`, `spawn t1 bg`, `spawn t1 bg internal`.
+            "spawn" => {
+                let call = self.first_call(|state| *state == CallState::Running).expect("a running call");
+                let task = first.expect("a task");
+                let spawn = spawn(&format!("msg_{task}"), words.contains(&"internal"));
+                self.decide(Command::Spawn { call, task: SessionId::new(task), spawn: Box::new(spawn), wait: !words.contains(&"bg") });
+            }
+            "detach" => self.decide(Command::Detach { task: SessionId::new(first.expect("a task")) }),
+            "stoptask" => self.decide(Command::StopTask { task: SessionId::new(first.expect("a task")), by: By::User }),
+            // A child's round ended: `ended t1`, `ended t1 stopped`, `ended t1 round=2`.
+            "ended" => {
+                let how = if words.contains(&"stopped") { How::Stopped } else { How::Completed };
+                let round = words.iter().find_map(|word| word.strip_prefix("round=")).map_or(1, |round| round.parse().expect("a round"));
+                let task = SessionId::new(first.expect("a task"));
+                self.decide(Command::Report(Report::TaskEnded { task, round, how, result: "found".into(), usage: Usage::default() }));
+            }
+            "configure" => self.decide(Command::Configure { head: Hash::new(first.expect("a head")), model: "test/one".into() }),
+            "conclude" => {
+                let owed = self.session.owed();
+                let conclude = owed.iter().find(|effect| matches!(effect, Effect::Conclude { .. })).unwrap_or_else(|| panic!("no end is owed: {}", self.state()));
+                self.begin(&conclude.clone(), Permit::default());
+            }
+            "wait" => self.now += first.expect("milliseconds").parse::<u64>().expect("milliseconds"),
+            "nobody" => self.asking = Asking::Nobody,
+            "hooks" => self.looks = true,
+            other => panic!("no such word: {other}"),
+        }
+    }
+
+    /// `say`, then in any order: `now` or `later`, `idle`, who speaks, `#id`, `bytes=N`. Users by default, ids `e1`, `e2`.
+    fn say(&mut self, words: &[&str]) {
+        self.entries += 1;
+        let mut entry = Entry::user(EntryId::new(format!("e{}", self.entries)), "hi");
+        for word in words {
+            match *word {
+                "now" => entry.priority = Priority::Now,
+                "later" => entry.priority = Priority::Later,
+                "idle" => entry.delivery = Delivery::WhenIdle,
+                "task" => (entry.source, entry.priority) = (Source::Task { task: SessionId::new("t0") }, Priority::Later),
+                "timer" => (entry.source, entry.priority, entry.delivery) = (Source::Timer, Priority::Later, Delivery::WhenIdle),
+                "hook" => (entry.source, entry.priority) = (Source::Hook { name: "h".into() }, Priority::Later),
+                "plugin" => (entry.source, entry.priority) = (Source::Plugin { name: "p".into() }, Priority::Later),
+                "agent" => entry.source = Source::Agent { session: SessionId::new("ses_9"), name: "peer".into() },
+                other => match (other.strip_prefix('#'), other.strip_prefix("bytes=")) {
+                    (Some(id), _) => entry.id = EntryId::new(id),
+                    (_, Some(bytes)) => {
+                        entry.parts = vec![posse_session::Part::text(Text::Stored { blob: Hash::new("ab"), bytes: bytes.parse().expect("bytes") })];
+                    }
+                    _ => panic!("say what? {other}"),
+                },
+            }
+        }
+        self.decide(Command::Say(entry));
+    }
+
+    /// `reply` ends the turn; `reply +touch +read=x` calls tools `c1`, `c2`, …, with inputs that differ unless given.
+    fn reply(&mut self, words: &[&str]) {
+        let mut calls: Vec<Wanted> = Vec::new();
+        for word in words {
+            let word = word.strip_prefix('+').expect("+tool or +tool=input");
+            self.calls += 1;
+            let call = format!("c{}", self.calls);
+            let (tool, input) = word.split_once('=').map_or((word, format!("{{\"n\":{}}}", self.calls)), |(tool, input)| (tool, input.to_owned()));
+            calls.push(wanted(&call, tool, &input));
+        }
+        let finish = if calls.is_empty() { Finish::Stop } else { Finish::Calls };
+        let step = self.at_step();
+        let usage = Usage { input: 10, output: 1, ..Usage::default() };
+        self.decide(Command::Report(Report::Reply { step, parts: Vec::new(), calls, usage, finish }));
+    }
+
+    /// A hook has looked at the first call that waits for it: `look ok`, `look refuse`, `look as deny`.
+    fn look(&mut self, words: &[&str]) {
+        let call = self.first_call(|state| *state == CallState::Unlooked).expect("a call to look at");
+        let tool = self.session.call(&call).map(|open| open.tool.clone()).unwrap_or_default();
+        let key = if words[0] == "as" { words[1] } else { &tool };
+        let look = match words[0] {
+            "refuse" => Err("not on my watch".to_owned()),
+            _ => Ok(Look { touches: vec![Touch::new(key, "amended")], repeatable: false, title: String::new() }),
+        };
+        self.decide(Command::Report(Report::Looked { call, input: "amended".into(), look, by: "hook".into() }));
+    }
+
+    fn answer(&mut self, answer: Answer) {
+        let ask: AskId = self.session.open_asks().next().expect("an open ask").0.clone();
+        self.decide(Command::Answer { ask, answer, by: By::User });
+    }
+
+    fn at_step(&self) -> u64 {
+        self.session.step().map_or(u64::MAX, |step| step.step)
+    }
+
+    fn first_call(&self, is: impl Fn(&CallState) -> bool) -> Option<CallId> {
+        self.session.calls().iter().find(|open| is(&open.state)).map(|open| open.call.clone())
+    }
+
+    /// What the session is now, in one line; empty parts are left out. A star means begun.
+    pub fn state(&self) -> String {
+        let session = &self.session;
+        let mut parts: Vec<String> = Vec::new();
+        if session.is_settled() {
+            parts.push("settled".into());
+        }
+        let owed: Vec<String> = session.owed().iter().map(|effect| self.word(effect)).collect();
+        let calls: Vec<String> = session.calls().iter().map(|open| format!("{} {}", open.call, call_word(&open.state))).collect();
+        let queue: Vec<String> = session.queue().waiting().iter().map(|waiting| waiting.id.to_string()).collect();
+        for (name, list) in [("owed", owed), ("calls", calls), ("queue", queue)] {
+            if !list.is_empty() {
+                parts.push(format!("{name}: {}", list.join(", ")));
+            }
+        }
+        if let Some(hold) = session.hold() {
+            parts.push(format!("held: {}", plain(&hold)));
+        }
+        let round = session.round();
+        parts.push(format!("round {} {}", round.number, if round.open { "open".into() } else { plain(&round.how) }));
+        parts.join(" | ")
+    }
+
+    fn word(&self, effect: &Effect) -> String {
+        let star = if self.session.has_begun(effect) { "*" } else { "" };
+        match effect {
+            Effect::CallModel { step, not_before: Some(at) } => format!("model {step}{star} @{}", at.0),
+            Effect::CallModel { step, not_before: None } => format!("model {step}{star}"),
+            Effect::Look { call } => format!("look {call}"),
+            Effect::RunCall { call } => format!("run {call}{star}"),
+            Effect::Watch { task, round } => format!("watch {task}/{round}"),
+            Effect::StopTask { task, round } => format!("stop {task}/{round}"),
+            Effect::Conclude { round } => format!("conclude {round}"),
+        }
+    }
+
+    /// What the last command added to the log, in one line.
+    pub fn last_facts(&self) -> String {
+        self.facts.iter().map(fact_word).collect::<Vec<_>>().join(", ")
+    }
+}
+
+fn failure_words(failure: ModelFailure) -> String {
+    format!("it is {}", plain(&failure))
+}
+
+fn plain(value: &impl serde::Serialize) -> String {
+    serde_json::to_value(value).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
+}
+
+fn call_word(state: &CallState) -> String {
+    match state {
+        CallState::Unlooked => "unlooked".into(),
+        CallState::Judged(Decision { verdict: Verdict::Allow, .. }) => "ready".into(),
+        CallState::Judged(decision) => format!("judged {}", plain(&decision.verdict)),
+        CallState::Asked { .. } => "asked".into(),
+        CallState::Running => "running".into(),
+        CallState::Stopping => "stopping".into(),
+        CallState::Waiting { task } => format!("waits for {task}"),
+    }
+}
+
+pub fn fact_word(event: &Event) -> String {
+    match event {
+        Event::Configured { head, .. } => format!("configured {head}"),
+        Event::Queued { entry } => format!("queued {}", entry.id),
+        Event::StepStarted { step, took, closing, notes, .. } => {
+            let took: Vec<&str> = took.iter().map(EntryId::as_str).collect();
+            let closing = if *closing { " closing" } else { "" };
+            let notes = if notes.is_empty() { String::new() } else { format!(" +{}", notes.len()) };
+            format!("step {step} [{}]{closing}{notes}", took.join(" "))
+        }
+        Event::Replied { calls, .. } => format!("replied {calls}"),
+        Event::Called { call, decision, .. } => {
+            format!("called {call} {}", decision.as_ref().map_or("-".into(), |decision| plain(&decision.verdict)))
+        }
+        Event::StepFailed { failure, retry_at, .. } => {
+            let why = failure.as_ref().map_or("step dropped".into(), |failure| format!("failed {}", plain(failure)));
+            retry_at.map_or(why.clone(), |at| format!("{why} @{}", at.0))
+        }
+        Event::Looked { call, decision, .. } => format!("looked {call} {}", plain(&decision.verdict)),
+        Event::Asked { call, decision, .. } => {
+            format!("asked {call} {}", decision.touch.as_ref().map_or("", |touch| touch.key.as_str()))
+        }
+        Event::Answered { call, answer, by, .. } => {
+            let word = if matches!(answer, Answer::Yes { .. }) { "yes" } else { "no" };
+            format!("answered {call} {word} by {}", plain(by))
+        }
+        Event::CallStarted { call, attempt } => format!("started {call}/{attempt}"),
+        Event::CallFinished { call, outcome } => format!("{call} {}", outcome.word()),
+        Event::Interrupted { hold, .. } => format!("interrupted {}", plain(hold)),
+        Event::Resumed { .. } => "resumed".into(),
+        Event::TookOver { calls } => format!("took over {calls}"),
+        Event::LimitReached { limit, .. } => format!("limit {}", plain(limit)),
+        Event::TaskStarted { task, wait, .. } => format!("{task} started{}", if *wait { ", awaited" } else { "" }),
+        Event::TaskEnded { task, round, how, to, .. } => {
+            let to = match to {
+                To::Call { call } => call.to_string(),
+                To::Queue { .. } => "queue".into(),
+                To::Internal => "nobody".into(),
+            };
+            format!("{task}/{round} {} to {to}", plain(how))
+        }
+        Event::Detached { task } => format!("{task} detached"),
+        Event::TaskStopped { task, by } => format!("{task} stopped by {}", plain(by)),
+        Event::Ended { round, how, .. } => format!("ended {round} {}", plain(how)),
+        other => other.name(),
+    }
+}
+
+/// Plays each script and compares; says all rows that differ, not only the first.
+pub fn check_rows(rows: &[(&str, &str)], show: fn(&Play) -> String) {
+    let mut wrong = Vec::new();
+    for (script, expected) in rows {
+        let found = show(&Play::of(script));
+        if found != *expected {
+            wrong.push(format!("  {script}\n    expected: {expected}\n    found:    {found}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {} rows:\n{}", wrong.len(), rows.len(), wrong.join("\n"));
+}

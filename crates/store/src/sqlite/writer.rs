@@ -1,0 +1,300 @@
+//! The one writer of this process: a thread that commits everything that waits in one transaction.
+//!
+//! Flushing to disk is what an append costs, so appends that arrive during one flush share the next. Each wish has
+//! its own savepoint and fails alone; an answer is given only after the commit. What a wish does to the tables is in
+//! `append.rs`, `remove.rs` and `views.rs`.
+
+use std::{io, path::PathBuf, sync::Arc, thread};
+
+use posse_session::{AppendError, Epoch, Posted, SessionId};
+use rusqlite::Connection;
+use tokio::sync::{mpsc, oneshot};
+
+use super::{append::Cache, bell::Bell, remove, schema, views};
+use crate::{error::words, ready::Ready};
+
+/// Wishes waiting for the writer; more wait in their own tasks. Ten times the sessions we expect to write at once.
+const WISHES_MAX: usize = 1024;
+
+/// One transaction's share: enough that a flush costs little per wish, few enough that nobody waits long for it.
+const GROUP_MAX: usize = 256;
+
+/// Each try waits for the lock as long as `schema` says; after this many the disk or another process is stuck.
+const BEGIN_TRIES: u32 = 3;
+
+pub(super) enum Wish {
+    Append(Box<Ready>),
+    /// Answered with the new epoch.
+    Take(SessionId),
+    Post {
+        posted: Posted,
+        body: String,
+    },
+    /// Answered with the number of sessions removed.
+    Remove {
+        root: SessionId,
+        epoch: Epoch,
+    },
+    /// Makes all views anew.
+    Rebuild,
+    /// Makes the views anew that are missing or of another version.
+    Mend,
+}
+
+type Answer = Result<u64, AppendError>;
+
+struct Job {
+    wish: Wish,
+    reply: oneshot::Sender<Answer>,
+}
+
+/// The way to the thread, which ends when this is dropped and its last wish is answered.
+pub(super) struct Writer {
+    jobs: mpsc::Sender<Job>,
+}
+
+impl Writer {
+    pub(super) fn start(connection: Connection, path: PathBuf, bell: Arc<Bell>) -> io::Result<Self> {
+        let (jobs, waiting) = mpsc::channel(WISHES_MAX);
+        let desk = Desk { connection, path, bell, cache: Cache::default() };
+        thread::Builder::new().name("posse-writer".to_owned()).spawn(move || desk.run(waiting))?;
+        Ok(Self { jobs })
+    }
+
+    /// Durable when it returns.
+    pub(super) async fn grant(&self, wish: Wish) -> Answer {
+        let (reply, answer) = oneshot::channel();
+        let stopped = || AppendError::Unavailable("the writer of the log has stopped; start posse again".to_owned());
+        self.jobs.send(Job { wish, reply }).await.map_err(|_| stopped())?;
+        answer.await.map_err(|_| stopped())?
+    }
+
+    /// Done when there is time for it.
+    pub(super) fn suggest(&self, wish: Wish) {
+        let _ = self.jobs.try_send(Job { wish, reply: oneshot::channel().0 });
+    }
+}
+
+/// What the thread has.
+struct Desk {
+    connection: Connection,
+    path: PathBuf,
+    bell: Arc<Bell>,
+    cache: Cache,
+}
+
+impl Desk {
+    fn run(mut self, mut waiting: mpsc::Receiver<Job>) {
+        while let Some(first) = waiting.blocking_recv() {
+            let mut group = vec![first];
+            while group.len() < GROUP_MAX
+                && let Ok(job) = waiting.try_recv()
+            {
+                group.push(job);
+            }
+            self.serve(group);
+        }
+    }
+
+    fn serve(&mut self, group: Vec<Job>) {
+        match self.commit(&group) {
+            Ok(answers) => {
+                for (job, answer) in group.into_iter().zip(answers) {
+                    self.ring_for(&job.wish, &answer);
+                    // Who asked may be gone; the facts are there all the same.
+                    let _ = job.reply.send(answer);
+                }
+            }
+            Err(error) => {
+                self.cache.clear();
+                let why = words(&self.path, &error);
+                for job in group {
+                    let _ = job.reply.send(Err(AppendError::Unavailable(why.clone())));
+                }
+            }
+        }
+    }
+
+    fn ring_for(&self, wish: &Wish, answer: &Answer) {
+        match (wish, answer) {
+            (Wish::Append(ready), Ok(head)) => {
+                self.bell.ring(&ready.append.session, *head);
+                if !ready.append.letters.is_empty() {
+                    self.bell.ring_letters();
+                }
+            }
+            (Wish::Post { .. } | Wish::Remove { .. }, Ok(_)) => self.bell.ring_letters(),
+            _ => {}
+        }
+    }
+
+    fn commit(&mut self, group: &[Job]) -> rusqlite::Result<Vec<Answer>> {
+        self.begin()?;
+        let done = self.fill(group).and_then(|answers| {
+            self.connection.prepare_cached("COMMIT")?.execute([])?;
+            Ok(answers)
+        });
+        if done.is_err() && !self.connection.is_autocommit() {
+            self.connection.execute_batch("ROLLBACK")?;
+        }
+        done
+    }
+
+    fn begin(&mut self) -> rusqlite::Result<()> {
+        for _ in 1..BEGIN_TRIES {
+            match self.connection.prepare_cached("BEGIN IMMEDIATE")?.execute([]) {
+                Err(error) if schema::is_busy(&error) => {}
+                other => return other.map(drop),
+            }
+        }
+        self.connection.prepare_cached("BEGIN IMMEDIATE")?.execute([]).map(drop)
+    }
+
+    fn fill(&mut self, group: &[Job]) -> rusqlite::Result<Vec<Answer>> {
+        self.cache.refresh(&self.connection)?;
+        let mut answers = Vec::with_capacity(group.len());
+        for job in group {
+            self.connection.prepare_cached("SAVEPOINT wish")?.execute([])?;
+            let granted = self.write(&job.wish);
+            if !matches!(granted, Ok(Ok(_))) {
+                // Some failures, a full disk among them, end the whole transaction: then nobody's facts are kept.
+                if self.connection.is_autocommit() {
+                    return Err(granted.err().unwrap_or(rusqlite::Error::InvalidQuery));
+                }
+                self.connection.prepare_cached("ROLLBACK TO wish")?.execute([])?;
+            }
+            self.connection.prepare_cached("RELEASE wish")?.execute([])?;
+            answers.push(granted.unwrap_or_else(|error| Err(AppendError::Unavailable(words(&self.path, &error)))));
+        }
+        Ok(answers)
+    }
+
+    fn write(&mut self, wish: &Wish) -> rusqlite::Result<Answer> {
+        let connection = &self.connection;
+        match wish {
+            Wish::Append(ready) => self.cache.append(connection, ready),
+            Wish::Take(root) => self.cache.take(connection, root),
+            Wish::Post { posted, body } => post(connection, posted, body),
+            Wish::Remove { root, epoch } => {
+                let removed = remove::remove(connection, root, *epoch);
+                self.cache.clear();
+                removed
+            }
+            Wish::Rebuild => views::rebuild(connection, views::Which::All).map(Ok),
+            Wish::Mend => views::rebuild(connection, views::Which::Stale).map(Ok),
+        }
+    }
+}
+
+fn post(connection: &Connection, posted: &Posted, body: &str) -> rusqlite::Result<Answer> {
+    let row = [posted.id.as_str(), posted.root.as_str(), posted.to.as_str(), body];
+    let posted =
+        connection.prepare_cached("INSERT OR IGNORE INTO letters (id, root, recipient, body) VALUES (?1, ?2, ?3, ?4)")?.execute(row)?;
+    Ok(Ok(posted as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use posse_session::{Append, BatchId, By, Event, Timestamp};
+    use serde_json::json;
+
+    use super::*;
+
+    fn desk(folder: &Path) -> Desk {
+        let (path, connection) = schema::open(folder).unwrap();
+        connection.execute_batch("INSERT INTO trees (root, epoch) VALUES ('ses_a', 1), ('ses_b', 1), ('ses_c', 1)").unwrap();
+        Desk { connection, bell: Arc::new(Bell::new(path.clone())), path, cache: Cache::default() }
+    }
+
+    fn append(session: &str, after: u64, event: Event) -> Wish {
+        let session = SessionId::new(session);
+        let batch = BatchId::new(format!("evt_{session}_{after}"));
+        let (root, at) = (session.clone(), Timestamp(1));
+        let append = Append { session, root, epoch: 1, batch, after, at, events: vec![event], blobs: Vec::new(), letters: Vec::new() };
+        Wish::Append(Box::new(Ready::new(append).unwrap()))
+    }
+
+    fn fact() -> Event {
+        Event::Resumed { by: By::User }
+    }
+
+    /// Serves the wishes as one group and says how each was answered.
+    fn serve(desk: &mut Desk, wishes: Vec<Wish>) -> Vec<String> {
+        let (jobs, answers): (Vec<_>, Vec<_>) = wishes
+            .into_iter()
+            .map(|wish| {
+                let (reply, answer) = oneshot::channel();
+                (Job { wish, reply }, answer)
+            })
+            .unzip();
+        desk.serve(jobs);
+        let say = |answer: Answer| answer.map_or_else(|error| error.to_string(), |number| number.to_string());
+        answers.into_iter().map(|mut answer| say(answer.try_recv().unwrap())).collect()
+    }
+
+    fn heads(desk: &Desk) -> Vec<u64> {
+        ["ses_a", "ses_b", "ses_c"].map(|session| super::super::rows::head(&desk.connection, &SessionId::new(session)).unwrap()).to_vec()
+    }
+
+    #[test]
+    fn a_wish_that_fails_in_the_middle_of_its_rows_fails_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut desk = desk(folder.path());
+        desk.connection
+            .execute_batch("CREATE TEMP TRIGGER poison BEFORE INSERT ON events WHEN new.body LIKE '%poison%' BEGIN SELECT RAISE(ABORT, 'poisoned'); END")
+            .unwrap();
+        let poison = || Event::Unknown(json!({"type": "poison"}));
+        let answers = serve(
+            &mut desk,
+            vec![append("ses_a", 0, fact()), append("ses_b", 0, poison()), append("ses_c", 5, fact()), append("ses_a", 1, fact())],
+        );
+        assert_eq!((answers[0].as_str(), answers[3].as_str()), ("1", "2"));
+        assert!(answers[1].contains("poisoned") && answers[2].contains("at 0"), "{answers:?}");
+        assert_eq!(heads(&desk), [2, 0, 0]);
+        // What failed left nothing behind: not in the tables, not in the writer's memory.
+        let sessions: i64 = desk.connection.query_row("SELECT count(*) FROM sessions", [], |row| row.get(0)).unwrap();
+        assert_eq!(sessions, 1);
+        assert_eq!(serve(&mut desk, vec![append("ses_b", 0, fact()), append("ses_c", 0, fact())]), ["1", "1"]);
+    }
+
+    #[test]
+    fn a_full_disk_is_said_and_survived() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut desk = desk(folder.path());
+        let long = || Event::Unknown(json!({"type": "long", "text": "x".repeat(10_000)}));
+        let mut head = 0;
+        desk.connection.pragma_update(None, "max_page_count", 40).unwrap();
+        let said = loop {
+            let answer = serve(&mut desk, vec![append("ses_a", head, long()), append("ses_b", head, fact())]).remove(0);
+            match answer.parse() {
+                Ok(grown) => head = grown,
+                Err(_) => break answer,
+            }
+        };
+        assert!(said.contains("disk is full") && said.contains("posse.db"), "{said}");
+        assert!(desk.connection.is_autocommit());
+        assert_eq!(heads(&desk)[0], head);
+        desk.connection.pragma_update(None, "max_page_count", 1000).unwrap();
+        assert_eq!(serve(&mut desk, vec![append("ses_a", head, long())]), [(head + 1).to_string()]);
+    }
+
+    #[test]
+    fn when_the_commit_fails_everybody_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut desk = desk(folder.path());
+        // A reference that is checked at the commit only, and broken by one of the group.
+        desk.connection
+            .execute_batch(
+                "CREATE TEMP TRIGGER broken AFTER INSERT ON events WHEN new.body LIKE '%broken%' BEGIN INSERT INTO blob_refs VALUES (77, 77); END;
+                 PRAGMA defer_foreign_keys = ON",
+            )
+            .unwrap();
+        let broken = || Event::Unknown(json!({"type": "broken"}));
+        let answers = serve(&mut desk, vec![append("ses_b", 0, fact()), append("ses_a", 0, broken())]);
+        assert!(answers.iter().all(|answer| answer.contains("FOREIGN KEY") && answer.contains("posse.db")), "{answers:?}");
+        assert_eq!(heads(&desk), [0, 0, 0]);
+        assert_eq!(serve(&mut desk, vec![append("ses_b", 0, fact())]), ["1"]);
+    }
+}

@@ -1,0 +1,318 @@
+//! What only the SQLite store promises: its file, other processes, crashes, views made anew, speed and size.
+
+mod support;
+
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    os::unix::fs::PermissionsExt,
+    path::Path,
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use posse_session::{Inbox, Lease, LeaseError, LetterId, Log};
+use posse_store::{OpenError, Sqlite};
+use rusqlite::Connection;
+use tokio::time::timeout;
+
+use support::{Owner, blob, created, events_of, id, letter, queued, read_all, step};
+
+const SOON: Duration = Duration::from_secs(5);
+
+/// The name of the variable that turns a test of this file into the second process of another.
+const CHILD_FOLDER: &str = "POSSE_STORE_TEST_FOLDER";
+
+fn open(folder: &Path) -> Sqlite {
+    Sqlite::open(folder).expect("the store opens")
+}
+
+fn raw(folder: &Path) -> Connection {
+    Connection::open(folder.join("posse.db")).expect("the file opens")
+}
+
+#[tokio::test]
+async fn two_handles_see_each_others_writes() {
+    let folder = tempfile::tempdir().unwrap();
+    let (one, two) = (open(folder.path()), open(folder.path()));
+    let mut owner = Owner::of(&one, "ses_a").await;
+    assert!(matches!(two.take(&id("ses_a")).await, Err(LeaseError::Held { by: Some(_) })));
+    owner.append(vec![created("ses_a")]).await;
+    assert_eq!(events_of(&two, "ses_a").await, [created("ses_a")]);
+
+    let session = id("ses_a");
+    let mut follower = two.changed(&session, 1);
+    assert!(timeout(Duration::from_millis(150), &mut follower).await.is_err());
+    owner.append(vec![queued("news")]).await;
+    timeout(SOON, follower).await.expect("the other handle's append is noticed");
+
+    assert!(timeout(Duration::from_millis(150), one.rung()).await.is_err());
+    two.post(letter(1, "ses_a")).await.unwrap();
+    timeout(SOON, one.rung()).await.expect("the other handle's letter is noticed");
+    let mut append = owner.draft(vec![queued("letter 1")]);
+    append.letters.push(LetterId::new("msg_1"));
+    owner.send(append).await.unwrap();
+    assert!(!two.waits(&LetterId::new("msg_1")).await.unwrap());
+
+    // Ownership moves from one handle to the other, and what the first remembers of the log is not trusted any more.
+    drop(owner);
+    let mut second = Owner::of(&two, "ses_a").await;
+    assert_eq!(second.append(vec![queued("from two")]).await, 4);
+    drop(second);
+    let mut first = Owner::of(&one, "ses_a").await;
+    assert_eq!((first.owned.epoch, first.append(vec![queued("from one")]).await), (3, 5));
+    assert_eq!(one.summaries(None).await.unwrap(), two.summaries(None).await.unwrap());
+}
+
+#[tokio::test]
+async fn a_clone_hears_for_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let clone = store.clone();
+    store.post(letter(1, "ses_a")).await.unwrap();
+    timeout(SOON, store.rung()).await.unwrap();
+    timeout(SOON, clone.rung()).await.unwrap();
+}
+
+#[tokio::test]
+async fn everything_is_there_after_reopening() {
+    let folder = tempfile::tempdir().unwrap();
+    let (text, kept) = blob(b"a long text");
+    let (records, summaries);
+    {
+        let store = open(folder.path());
+        let mut owner = Owner::of(&store, "ses_a").await;
+        let mut append = owner.draft(vec![created("ses_a"), queued(text)]);
+        append.blobs.push(kept.clone());
+        owner.send(append).await.unwrap();
+        store.post(letter(1, "ses_a")).await.unwrap();
+        records = read_all(&store, "ses_a").await;
+        summaries = store.summaries(None).await.unwrap();
+    }
+    let store = open(folder.path());
+    assert_eq!(read_all(&store, "ses_a").await, records);
+    assert_eq!(store.summaries(None).await.unwrap(), summaries);
+    assert_eq!(store.blob(&kept.0).await.unwrap(), kept.1);
+    timeout(SOON, store.rung()).await.expect("a letter from before is heard of");
+    assert_eq!(store.waiting(&id("ses_a")).await.unwrap(), [letter(1, "ses_a")]);
+    assert_eq!(Owner::of(&store, "ses_a").await.owned.epoch, 2);
+}
+
+#[tokio::test]
+async fn views_made_anew_are_the_views_that_were_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    for root in ["ses_a", "ses_b", "ses_c"] {
+        let mut owner = Owner::of(&store, root).await;
+        owner.append(vec![created(root)]).await;
+        for number in 1..=5 {
+            let [asked, done] = step(number, "ok");
+            owner.append(asked).await;
+            owner.append(done).await;
+        }
+    }
+    let kept = store.summaries(None).await.unwrap();
+    assert_eq!(store.rebuild_views().await.unwrap(), 3);
+    assert_eq!(store.summaries(None).await.unwrap(), kept);
+
+    // Views of another version, and none at all.
+    raw(folder.path())
+        .execute_batch("UPDATE summaries SET version = 0, body = '{}' WHERE session = 1; DELETE FROM summaries WHERE session = 2")
+        .unwrap();
+    assert_eq!(store.summaries(None).await.unwrap(), kept);
+    drop(store);
+    raw(folder.path()).execute("DELETE FROM summaries", []).unwrap();
+    let store = open(folder.path());
+    assert_eq!(store.summaries(None).await.unwrap(), kept);
+    raw(folder.path()).execute("DELETE FROM summaries", []).unwrap();
+    let mut owner = Owner::of(&store, "ses_b").await;
+    owner.append(vec![queued("more")]).await;
+    let listed = store.summaries(None).await.unwrap();
+    assert_eq!((listed[0].session.as_str(), listed[0].calls, listed[0].head), ("ses_b", 5, 32));
+}
+
+#[test]
+fn a_newer_file_is_refused_and_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(open(folder.path()));
+    raw(folder.path()).pragma_update(None, "user_version", 99).unwrap();
+    let error = Sqlite::open(folder.path()).err().expect("it is refused");
+    assert!(matches!(&error, OpenError::Newer { found: 99, known: 1, .. }));
+    assert!(error.to_string().contains("posse.db") && error.to_string().contains("update posse"), "{error}");
+}
+
+#[test]
+fn other_files_are_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("posse.db");
+    fs::write(&path, "this is a letter to my aunt, and no database at all. ".repeat(100)).unwrap();
+    let error = Sqlite::open(folder.path()).err().expect("it is refused");
+    assert!(matches!(&error, OpenError::NotADatabase { path: named } if *named == path), "{error}");
+    fs::remove_file(&path).unwrap();
+    raw(folder.path()).execute_batch("PRAGMA application_id = 7; CREATE TABLE mine (x)").unwrap();
+    assert!(matches!(Sqlite::open(folder.path()), Err(OpenError::Foreign { .. })));
+    // A folder that cannot be: part of its path is a file.
+    assert!(matches!(Sqlite::open(path.join("below")), Err(OpenError::Io { .. })));
+}
+
+#[test]
+fn a_damaged_header_page_is_found_at_open() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(open(folder.path()));
+    raw(folder.path()).execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
+    let path = folder.path().join("posse.db");
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[100..4096].fill(0xff);
+    fs::write(&path, bytes).unwrap();
+    let error = Sqlite::open(folder.path()).err().expect("it is refused");
+    assert!(matches!(error, OpenError::NotADatabase { .. }), "{error}");
+}
+
+#[test]
+fn files_are_for_their_owner_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let inside = folder.path().join("new").join("project");
+    let _store = open(&inside);
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(&inside), mode(&inside.join("locks")), mode(&inside.join("posse.db"))), (0o700, 0o700, 0o600));
+    assert_eq!(mode(&inside.join("posse.db-wal")), 0o600);
+}
+
+#[test]
+fn many_may_open_a_new_folder_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| drop(open(folder.path())));
+        }
+    });
+}
+
+#[tokio::test]
+async fn another_process_that_is_killed_loses_nothing_it_was_told_is_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let mut last = 0;
+    for round in 1..=5_u64 {
+        let mut child = start_child(folder.path());
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut acknowledged =
+            || lines.find_map(|line| line.unwrap().strip_prefix("acknowledged ").map(|head| head.parse::<u64>().unwrap()));
+        for _ in 0..20 {
+            last = acknowledged().expect("the child appends");
+        }
+        assert!(matches!(store.take(&id("ses_a")).await, Err(LeaseError::Held { by: Some(pid) }) if pid == child.id()));
+        timeout(SOON, store.changed(&id("ses_a"), last)).await.expect("the child goes on");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        while let Some(head) = acknowledged() {
+            last = head;
+        }
+        let records = read_all(&store, "ses_a").await;
+        assert!(last <= records.len() as u64, "{last} acknowledged, {} there", records.len());
+        assert!(records.iter().enumerate().all(|(index, record)| record.seq == index as u64 + 1));
+        assert_eq!(records.len() % 3, 1, "whole appends only");
+        let owned = store.take(&id("ses_a")).await.expect("the lock died with its holder");
+        assert_eq!(owned.epoch, 2 * round);
+        last = records.len() as u64;
+    }
+    let check: String = raw(folder.path()).query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+    assert_eq!(check, "ok");
+    assert!(0 < last);
+}
+
+fn start_child(folder: &Path) -> Child {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "child_that_appends_until_it_is_killed", "--ignored", "--nocapture"])
+        .env(CHILD_FOLDER, folder)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+#[tokio::test]
+#[ignore = "the second process of another test"]
+async fn child_that_appends_until_it_is_killed() {
+    let Ok(folder) = std::env::var(CHILD_FOLDER) else { return };
+    let store = open(Path::new(&folder));
+    let mut owner = Owner::of(&store, "ses_a").await;
+    if owner.head == 0 {
+        owner.append(vec![created("ses_a")]).await;
+    }
+    for number in 0..1_000_000 {
+        let head = owner.append(vec![queued(format!("{number} a")), queued("b"), queued("c")]).await;
+        println!("\nacknowledged {head}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hundred_sessions_share_their_flushes() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let begun = Instant::now();
+    let mut writers = tokio::task::JoinSet::new();
+    for number in 0..100 {
+        let store = store.clone();
+        writers.spawn(async move {
+            let root = format!("ses_{number}");
+            let mut owner = Owner::of(&store, &root).await;
+            owner.append(vec![created(&root)]).await;
+            for turn in 0..10 {
+                owner.append((0..5).map(|part| queued(format!("{turn} {part}"))).collect()).await;
+            }
+            owner.head
+        });
+    }
+    let events: u64 = writers.join_all().await.into_iter().sum();
+    let rate = events as f64 / begun.elapsed().as_secs_f64();
+    println!("{events} events of 100 sessions, {rate:.0} events/s");
+    assert_eq!(events, 100 * 51);
+    assert!(2_000.0 < rate, "{rate:.0} events/s");
+    assert_eq!(store.summaries(None).await.unwrap().len(), 100);
+}
+
+#[tokio::test]
+async fn a_long_log_is_not_much_larger_than_what_was_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let mut owner = Owner::of(&store, "ses_a").await;
+    owner.append(vec![created("ses_a")]).await;
+    for number in 1..=500 {
+        let [asked, done] = step(number, &"a line of output\n".repeat(60 + number as usize % 60));
+        owner.append(asked).await;
+        owner.append(done).await;
+    }
+    let said: u64 = events_of(&store, "ses_a")
+        .await
+        .iter_mut()
+        .flat_map(|event| event.texts_mut().into_iter().map(|text| text.bytes()).collect::<Vec<_>>())
+        .sum();
+    raw(folder.path()).execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
+    let kept = fs::metadata(folder.path().join("posse.db")).unwrap().len();
+    println!("{said} bytes said, {kept} bytes kept: {:.2}x", kept as f64 / said as f64);
+    assert!(kept < 3 * said, "{said} bytes said, {kept} bytes kept");
+}
+
+#[tokio::test]
+async fn ten_thousand_sessions_are_listed_quickly() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    Owner::of(&store, "ses_seed").await.append(vec![created("ses_seed")]).await;
+    // Rows as appends would leave them, without ten thousand flushes.
+    raw(folder.path())
+        .execute_batch(
+            "BEGIN;
+             WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < 10000)
+             INSERT INTO sessions (id, root) SELECT 'ses_' || i, 'ses_' || i FROM n;
+             INSERT INTO summaries (session, version, body) SELECT key, (SELECT version FROM summaries), (SELECT json_set(body, '$.updated', key) FROM summaries) FROM sessions WHERE key > 1;
+             COMMIT;",
+        )
+        .unwrap();
+    let begun = Instant::now();
+    let listed = store.summaries(None).await.unwrap();
+    println!("{} sessions listed in {:?}", listed.len(), begun.elapsed());
+    assert_eq!(listed.len(), 10_000);
+    assert!(listed.is_sorted_by(|one, other| other.updated <= one.updated));
+    assert!(begun.elapsed() < Duration::from_secs(1));
+}

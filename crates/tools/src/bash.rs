@@ -1,0 +1,309 @@
+//! `bash`: one shell command, run to its end below the keeper, with its output in a spool file.
+//!
+//! There is no pipe that a grandchild could hold, no input, no terminal, and nothing stays behind: when the command has
+//! ended, what it left in the background is ended too. The folder it ends in is where the next one starts.
+
+mod output;
+
+use std::{
+    fs,
+    io::Read,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use posse_session::{BoxFuture, CommandLine, Ended, Look, Outcome, Process, Progress, Tool, ToolCall, ToolContext, ToolSpec, Touch, Workspace};
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep_until, timeout};
+
+use self::output::Output;
+use crate::{
+    arguments::{Arguments, Parameter},
+    environment::child_env,
+    files::{memory, open_regular, write_whole},
+    paths::{Place, real},
+    text::spool_file,
+};
+
+const COMMAND: Parameter = Parameter::new("command", &["cmd", "script"]);
+const TIMEOUT: Parameter = Parameter::new("timeout", &["timeoutMs"]);
+const WORKDIR: Parameter = Parameter::new("workdir", &["cwd", "workingDirectory", "directory"]);
+const DESCRIPTION: Parameter = Parameter::new("description", &[]);
+
+const TIME_DEFAULT: Duration = Duration::from_secs(120);
+/// A call that needs longer should be split, or run in the background when that exists.
+const TIME_MAX: Duration = Duration::from_secs(600);
+/// The kernel's bound for one argument is 128 KiB.
+const COMMAND_BYTES_MAX: usize = 120 * 1024;
+/// What a spool file may hold; a command that prints more is ended.
+const SPOOL_BYTES_MAX: u64 = 1024 * 1024 * 1024;
+/// How often a running command's output is looked at; much more often while it floods.
+const TICK: Duration = Duration::from_millis(100);
+const TICK_FLOOD: Duration = Duration::from_millis(10);
+/// So much in one tick is a flood.
+const FLOOD_BYTES: u64 = 16 * 1024 * 1024;
+/// From TERM to KILL. A stopped call must be over within three seconds, all told.
+const GRACE_TIMEOUT: Duration = Duration::from_secs(3);
+const GRACE_STOP: Duration = Duration::from_secs(2);
+/// For what was left in the background: it was not promised anything.
+const GRACE_LEFT: Duration = Duration::from_millis(500);
+/// After KILL a process can only be held by the kernel; then the call ends without it.
+const KILL_WAIT: Duration = Duration::from_millis(800);
+/// The kernel's bound for a path, with room.
+const FOLDER_BYTES_MAX: u64 = 8 * 1024;
+const TITLE_CHARS_MAX: usize = 80;
+
+/// Where the shell's folder is in a session's memory.
+const MEMORY_KEY: &str = "shell_folder";
+
+/// Read by bash before the command, which stays exactly as the model wrote it: line numbers in errors are right, and
+/// the folder it ends in is noted whatever way it ends. A trap of the command's own wins; then the folder just stays.
+const STARTUP: &str = r#"__posse_folder=$POSSE_FOLDER
+unset POSSE_FOLDER BASH_ENV
+trap '{ set +x; } 2>/dev/null; command pwd -P >|"$__posse_folder" 2>/dev/null || :' EXIT
+"#;
+
+pub(crate) struct Bash {
+    spec: ToolSpec,
+    spool_bytes_max: u64,
+}
+
+struct Wanted<'a> {
+    command: &'a str,
+    time: Duration,
+    workdir: Option<Place>,
+    title: String,
+}
+
+impl Bash {
+    pub(crate) fn new() -> Self {
+        let spec = ToolSpec {
+            name: "bash".into(),
+            description: "Run a shell command: builds, tests, git, package managers, scripts. stdout and stderr come back together, long output with its middle left out \
+                and the whole in a file. The folder is kept between calls (`cd` works) as long as it is inside the project. There is no input and no terminal, so pass flags like `-y`. \
+                Processes left in the background are ended with the command. Quote paths with blanks; join dependent commands with `&&`. \
+                To read files use read, to find them use glob, to search them use grep, to change them use edit or write."
+                .into(),
+            schema: json!({
+                "type": "object",
+                "properties": {
+                    "command": {"type": "string", "description": "The command, one or more lines of bash."},
+                    "timeout": {"type": "integer", "minimum": 1, "description": "Milliseconds until the command is ended. Default 120000, at most 600000."},
+                    "workdir": {"type": "string", "description": "Run in this folder, for this call only. Default: where the last command ended."},
+                    "description": {"type": "string", "description": "What the command is for, in 5 to 10 words."}
+                },
+                "required": ["command"]
+            }),
+        };
+        Self { spec, spool_bytes_max: SPOOL_BYTES_MAX }
+    }
+}
+
+impl Tool for Bash {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn look(&self, input: &Value, workspace: &dyn Workspace) -> Result<Look, String> {
+        let wanted = wanted(input, workspace)?;
+        let outside = wanted.workdir.as_ref().and_then(Place::write_outside);
+        let touches = std::iter::once(Touch::new("bash", wanted.command)).chain(outside).collect();
+        Ok(Look { touches, repeatable: false, title: wanted.title })
+    }
+
+    fn run<'a>(&'a self, call: &'a ToolCall, context: &'a ToolContext) -> BoxFuture<'a, Outcome> {
+        Box::pin(async move {
+            let run = async {
+                let wanted = wanted(&call.input, &*context.workspace)?;
+                self.run_command(&wanted, call, context).await
+            };
+            run.await.unwrap_or_else(Outcome::failed)
+        })
+    }
+}
+
+fn wanted<'a>(input: &'a Value, workspace: &dyn Workspace) -> Result<Wanted<'a>, String> {
+    let arguments = Arguments::new("bash", input)?;
+    let command = arguments.filled_text(COMMAND)?;
+    if COMMAND_BYTES_MAX < command.len() {
+        return Err(format!("bash: the command has {} bytes, at most {COMMAND_BYTES_MAX} can be run. Write it to a file with write and run that.", command.len()));
+    }
+    let time = arguments.maybe_number(TIMEOUT)?.filter(|time| *time != 0).map_or(TIME_DEFAULT, Duration::from_millis).min(TIME_MAX);
+    let workdir = arguments.maybe_text(WORKDIR)?.filter(|path| !path.trim().is_empty()).map(|path| Place::of(workspace, path));
+    let described = arguments.maybe_text(DESCRIPTION)?.filter(|text| !text.trim().is_empty());
+    let line = described.unwrap_or(command).trim().lines().next().unwrap_or_default();
+    Ok(Wanted { command, time, workdir, title: line.chars().take(TITLE_CHARS_MAX).collect() })
+}
+
+/// Why the command is no longer waited for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Over {
+    Ended(Ended),
+    TimedOut,
+    Stopped,
+    Flooded,
+}
+
+impl Bash {
+    async fn run_command(&self, wanted: &Wanted<'_>, call: &ToolCall, context: &ToolContext) -> Result<Outcome, String> {
+        if context.stop.is_stopped() {
+            return Ok(Outcome::cancelled("Stopped before it began."));
+        }
+        let mut notes = Vec::new();
+        let folder = match &wanted.workdir {
+            Some(place) if place.real.is_dir() => place.real.clone(),
+            Some(place) => return Err(format!("bash: the folder {} (workdir) does not exist.", place.name)),
+            None => shell_folder(context, &mut notes),
+        };
+        let in_spool = |suffix: &str| spool_file(&context.spool, &format!("{}.{suffix}", call.id)).map_err(|error| format!("bash: no spool folder: {error}"));
+        let (mut output, folder_note) = (Output::new(in_spool("out")?), in_spool("folder")?);
+        let (argv, mut env) = (shell(wanted.command)?, child_env());
+        env.push(("BASH_ENV".into(), startup_file(&context.spool)?.display().to_string()));
+        env.push(("POSSE_FOLDER".into(), folder_note.display().to_string()));
+        let line = CommandLine { argv, cwd: folder, env, output: output.path.clone(), call: call.id.clone() };
+        let process = context.workspace.spawn(line).await.map_err(|error| format!("bash: {error}"))?;
+
+        let over = self.watch(&*process, wanted.time, &mut output, call, context).await;
+        let grace = match over {
+            Over::Ended(_) => GRACE_LEFT,
+            Over::Stopped => GRACE_STOP,
+            Over::TimedOut => GRACE_TIMEOUT,
+            Over::Flooded => Duration::ZERO,
+        };
+        if timeout(grace + KILL_WAIT, process.end(grace)).await.is_err() {
+            notes.push("some of its processes could not be ended yet".to_owned());
+        }
+        if process.stragglers() != 0 {
+            notes.push(format!("{} processes left in the background were ended; background processes do not outlive their command", process.stragglers()));
+        }
+        output.cut_to(self.spool_bytes_max);
+        if wanted.workdir.is_none() {
+            keep_folder(&folder_note, context, &mut notes);
+        }
+        // Never there when the shell was replaced by `exec`.
+        let _ = fs::remove_file(&folder_note);
+        Ok(outcome(over, wanted, output, &notes, self.spool_bytes_max))
+    }
+
+    async fn watch(&self, process: &dyn Process, time: Duration, output: &mut Output, call: &ToolCall, context: &ToolContext) -> Over {
+        let deadline = Instant::now() + time;
+        let mut ended = process.wait();
+        let mut stopped = context.stop.stopped();
+        let (mut tick, mut bytes) = (Instant::now() + TICK, 0);
+        loop {
+            tokio::select! {
+                biased;
+                ended = &mut ended => return Over::Ended(ended),
+                () = &mut stopped => return Over::Stopped,
+                () = sleep_until(deadline) => return Over::TimedOut,
+                () = sleep_until(tick) => {}
+            }
+            let now = output.bytes();
+            if self.spool_bytes_max < now {
+                return Over::Flooded;
+            }
+            if let Some(text) = output.next_piece() {
+                context.live.show(Progress::Output { call: call.id.clone(), text });
+            }
+            tick = Instant::now() + if FLOOD_BYTES < now - now.min(bytes) { TICK_FLOOD } else { TICK };
+            bytes = now;
+        }
+    }
+}
+
+fn outcome(over: Over, wanted: &Wanted<'_>, output: Output, notes: &[String], spool_bytes_max: u64) -> Outcome {
+    let kept = output.finish();
+    let mut text = kept.text;
+    let mut say = |words: String| {
+        if !text.is_empty() && !text.ends_with('\n') {
+            text.push('\n');
+        }
+        text.push_str(&format!("({words})\n"));
+    };
+    notes.iter().cloned().for_each(&mut say);
+    match over {
+        Over::Ended(Ended::Code(0)) => {}
+        Over::Ended(Ended::Code(code)) => say(format!("exit code {code}")),
+        Over::Ended(Ended::Signal(signal)) => say(format!("killed by signal {signal}")),
+        Over::Ended(Ended::Unknown) => say("the process that watches commands died; whether this one did its work is unknown, so look before you repeat it".into()),
+        Over::TimedOut => say(format!(
+            "timed out after {} ms and was ended with all it had started; give a larger timeout (at most {} ms) or do less at once",
+            wanted.time.as_millis(),
+            TIME_MAX.as_millis()
+        )),
+        Over::Stopped => say("stopped".into()),
+        Over::Flooded => say(format!("it printed more than {spool_bytes_max} bytes and was ended; redirect its output or print less")),
+    }
+    match over {
+        Over::Ended(Ended::Unknown) => Outcome::Lost { partial: text.into() },
+        Over::Ended(ended) => {
+            if text.trim().is_empty() {
+                text = "(no output)\n".to_owned();
+            }
+            let exit = match ended {
+                Ended::Code(code) => code,
+                Ended::Signal(signal) => 128 + signal,
+                Ended::Unknown => -1,
+            };
+            let mut metadata = json!({"exit": exit, "truncated": kept.path.is_some()});
+            if let Some(path) = kept.path {
+                metadata["outputPath"] = path.display().to_string().into();
+            }
+            Outcome::Done { output: text.into(), title: wanted.title.clone(), metadata: Some(metadata), attachments: Vec::new() }
+        }
+        Over::Stopped => Outcome::cancelled(text),
+        Over::TimedOut | Over::Flooded => Outcome::failed(text),
+    }
+}
+
+/// Where the last command ended, or the workspace's own folder if that is gone.
+fn shell_folder(context: &ToolContext, notes: &mut Vec<String>) -> PathBuf {
+    let start = context.workspace.cwd().to_owned();
+    let Some(kept) = memory(context).get(MEMORY_KEY).and_then(Value::as_str).map(PathBuf::from) else { return start };
+    if kept.is_dir() && real(&kept).starts_with(context.workspace.root()) {
+        return kept;
+    }
+    notes.push(format!("the folder {} is gone; this ran in {}", kept.display(), start.display()));
+    start
+}
+
+/// The next command starts where this one ended, if that is inside the root.
+fn keep_folder(note: &Path, context: &ToolContext, notes: &mut Vec<String>) {
+    let mut text = String::new();
+    let read = open_regular(note).and_then(|(file, _)| file.take(FOLDER_BYTES_MAX).read_to_string(&mut text));
+    if !matches!(read, Ok(1..)) {
+        return;
+    }
+    let folder = real(Path::new(text.trim_end_matches('\n')));
+    if folder.starts_with(context.workspace.root()) {
+        memory(context).insert(MEMORY_KEY.into(), folder.display().to_string().into());
+    } else {
+        let root = context.workspace.root();
+        memory(context).insert(MEMORY_KEY.into(), root.display().to_string().into());
+        notes.push(format!("{} is outside the project; the next command starts in {}", folder.display(), root.display()));
+    }
+}
+
+/// The shell's arguments for a command: bash where there is one, else sh with the same trap before the command.
+fn shell(command: &str) -> Result<Vec<String>, String> {
+    let find = |name: &str| {
+        let fixed = ["/bin", "/usr/bin", "/usr/local/bin"].into_iter().map(PathBuf::from);
+        let searched: Vec<PathBuf> = std::env::var_os("PATH").iter().flat_map(std::env::split_paths).filter(|folder| folder.is_absolute()).collect();
+        fixed.chain(searched).map(|folder| folder.join(name)).find(|path| path.is_file())
+    };
+    if let Some(bash) = find("bash") {
+        return Ok(vec![bash.display().to_string(), "-c".into(), command.into()]);
+    }
+    let sh = find("sh").ok_or("bash: neither bash nor sh is installed")?;
+    Ok(vec![sh.display().to_string(), "-c".into(), format!("{STARTUP}{command}")])
+}
+
+/// Written once per spool folder.
+fn startup_file(spool: &Path) -> Result<PathBuf, String> {
+    let words = |error: std::io::Error| format!("bash: the spool folder cannot be written: {error}");
+    let path = spool_file(spool, "startup.sh").map_err(words)?;
+    if fs::read(&path).ok().as_deref() != Some(STARTUP.as_bytes()) {
+        write_whole(&path, STARTUP.as_bytes()).map_err(words)?;
+    }
+    Ok(path)
+}

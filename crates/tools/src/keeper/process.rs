@@ -1,0 +1,369 @@
+//! The keeper process: starts commands, reaps everything, ends whole trees, and outlives posse just long enough to clean up.
+//!
+//! One thread owns all state and does all starting, reaping and signalling; two more only wait, for lines and for deaths.
+//! It has its own process group and is the subreaper of everything below it, so a daemon cannot slip out by forking twice.
+//! Knows nothing of tools or sessions.
+
+use std::{
+    collections::HashMap,
+    fs::OpenOptions,
+    io::{self, BufRead, BufReader, Read, Write},
+    os::unix::{
+        fs::OpenOptionsExt,
+        process::{CommandExt, ExitStatusExt},
+    },
+    process::{Command, ExitStatus, Stdio},
+    sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel},
+    thread,
+    time::{Duration, Instant},
+};
+
+use posse_session::CommandLine;
+use rustix::{
+    fs::OFlags,
+    io::Errno,
+    process::{
+        Pid, Resource, Rlimit, Signal, WaitId, WaitIdOptions, WaitOptions, getpid, getppid, set_child_subreaper, set_parent_process_death_signal, setrlimit, wait,
+        waitid,
+    },
+};
+
+use super::{
+    LINE_BYTES_MAX, Told, Want,
+    family::{self, Start},
+};
+use crate::process_table::{CALL_VARIABLE, Signalled, Table};
+
+/// Lines and deaths wait here; a full queue only makes the waiting threads wait.
+const NEWS_MAX: usize = 1024;
+
+/// What outlives its main process is mostly about to end by itself: the last reader of a pipe, a `>(tee log)`.
+const LINGER: Duration = Duration::from_millis(100);
+
+/// How often a tree that is being ended is looked at again: soon at first, then less and less often.
+const LOOK_PAUSE_MIN: Duration = Duration::from_millis(2);
+const LOOK_PAUSE_MAX: Duration = Duration::from_millis(50);
+
+enum News {
+    Line(String),
+    /// posse is gone.
+    Eof,
+    /// A child can be reaped.
+    Death,
+    /// The waiter found no child to wait for.
+    Childless,
+}
+
+/// The whole life of `posse __keeper`.
+pub fn keeper_main() -> ! {
+    ignore_signals();
+    let own = getpid();
+    // Without this a double fork would escape to init; where it is refused, groups and environments still find most.
+    let _ = set_child_subreaper(Some(own));
+    let (tell, news) = sync_channel(NEWS_MAX);
+    let (go, wait_again) = sync_channel(1);
+    let tell_line = tell.clone();
+    let threads = [
+        thread::Builder::new().name("lines".into()).spawn(move || read_lines(&tell_line)),
+        thread::Builder::new().name("deaths".into()).spawn(move || wait_for_deaths(&wait_again, &tell)),
+    ];
+    if threads.iter().any(Result::is_err) {
+        std::process::exit(1);
+    }
+    let mut desk = Desk { own, go, starts: HashMap::new(), waiter: Waiter::Idle, refused: Vec::new() };
+    desk.serve(&news);
+    desk.kill_all();
+    std::process::exit(0)
+}
+
+/// What the waiting thread is doing.
+#[derive(PartialEq, Eq)]
+enum Waiter {
+    Idle,
+    Waiting,
+    /// A child was started after it was sent to wait, so a `Childless` may be old news.
+    Doubtful,
+}
+
+struct Desk {
+    own: Pid,
+    go: SyncSender<()>,
+    starts: HashMap<u64, Kept>,
+    waiter: Waiter,
+    /// Processes with rights above ours; they are left alone, or we would never finish.
+    refused: Vec<i32>,
+}
+
+/// One started command.
+struct Kept {
+    main: i32,
+    call: String,
+    ended: Option<Instant>,
+    ending: Option<Ending>,
+}
+
+/// A tree that is to end.
+struct Ending {
+    since: Instant,
+    grace: Duration,
+    termed: bool,
+    stragglers: u32,
+    pause: Duration,
+    look_at: Instant,
+}
+
+impl Desk {
+    fn serve(&mut self, news: &Receiver<News>) {
+        loop {
+            let next = self.starts.values().filter_map(|kept| kept.ending.as_ref()).map(|ending| ending.look_at).min();
+            let received = match next {
+                Some(at) => news.recv_timeout(at.saturating_duration_since(Instant::now())),
+                None => news.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            };
+            let fine = match received {
+                Ok(News::Line(line)) => self.heed(&line),
+                Ok(News::Death) => self.reap(),
+                Ok(News::Childless) => Ok(self.after_childless()),
+                Ok(News::Eof) | Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Timeout) => Ok(()),
+            };
+            // A failed answer means that nobody reads any more: posse is gone.
+            if fine.and_then(|()| self.look_at_endings()).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn heed(&mut self, line: &str) -> io::Result<()> {
+        match serde_json::from_str(line) {
+            Ok(Want::Start { id, line }) => match spawn(&line, self.own) {
+                Ok(pid) => {
+                    self.starts.insert(id, Kept { main: pid.cast_signed(), call: line.call.0, ended: None, ending: None });
+                    self.send_waiter();
+                    answer(&Told::Started { id, pid })
+                }
+                Err(error) => answer(&Told::Failed { id, words: words_for(&line, &error) }),
+            },
+            Ok(Want::End { id, grace_ms }) => match self.starts.get_mut(&id) {
+                Some(kept) => {
+                    let now = Instant::now();
+                    let grace = Duration::from_millis(grace_ms);
+                    let stragglers = kept.ending.as_ref().map_or(0, |ending| ending.stragglers);
+                    kept.ending = Some(Ending { since: now, grace, termed: false, stragglers, pause: LOOK_PAUSE_MIN, look_at: now });
+                    Ok(())
+                }
+                None => answer(&Told::Gone { id, stragglers: 0 }),
+            },
+            // Only another version of posse could say something else; it will ask again in our words.
+            Err(_) => Ok(()),
+        }
+    }
+
+    fn send_waiter(&mut self) {
+        match self.waiter {
+            Waiter::Idle => {
+                self.waiter = Waiter::Waiting;
+                let _ = self.go.send(());
+            }
+            Waiter::Waiting | Waiter::Doubtful => self.waiter = Waiter::Doubtful,
+        }
+    }
+
+    fn after_childless(&mut self) {
+        let again = self.waiter == Waiter::Doubtful;
+        self.waiter = Waiter::Idle;
+        if again {
+            self.send_waiter();
+        }
+    }
+
+    /// Reaps every dead child, ours or adopted, and tells of those that were main processes.
+    fn reap(&mut self) -> io::Result<()> {
+        let mut told = Ok(());
+        while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
+            let main = pid.as_raw_nonzero().get();
+            let kept = self.starts.iter_mut().find(|(_, kept)| kept.main == main && kept.ended.is_none());
+            if let Some((id, kept)) = kept {
+                kept.ended = Some(Instant::now());
+                let status = ExitStatus::from_raw(status.as_raw());
+                told = told.and(answer(&Told::Exited { id: *id, code: status.code(), signal: status.signal() }));
+            }
+        }
+        // Now that all are reaped, the next death is news again.
+        self.waiter = Waiter::Idle;
+        self.send_waiter();
+        let now = Instant::now();
+        self.starts.values_mut().filter_map(|kept| kept.ending.as_mut()).for_each(|ending| ending.look_at = now);
+        told
+    }
+
+    fn look_at_endings(&mut self) -> io::Result<()> {
+        let now = Instant::now();
+        let due = |kept: &Kept| kept.ending.as_ref().is_some_and(|ending| ending.look_at <= now);
+        if !self.starts.values().any(due) {
+            return Ok(());
+        }
+        let mut members = self.members();
+        let due: Vec<u64> = self.starts.iter().filter(|(_, kept)| due(kept)).map(|(id, _)| *id).collect();
+        for id in due {
+            let mut left = members.remove(&id).unwrap_or_default();
+            left.retain(|process| !self.refused.contains(&process.pid));
+            let Some(kept) = self.starts.get_mut(&id) else { continue };
+            // A main process that is dead but not yet reaped must be told first.
+            if left.is_empty() && kept.ended.is_some() {
+                let stragglers = kept.ending.as_ref().map_or(0, |ending| ending.stragglers);
+                self.starts.remove(&id);
+                answer(&Told::Gone { id, stragglers })?;
+                continue;
+            }
+            if let Some(signal) = kept.signal_due(now, left.len()) {
+                self.refused.extend(left.iter().filter(|process| process.signal(signal) == Signalled::Refused).map(|process| process.pid));
+            }
+        }
+        Ok(())
+    }
+
+    fn members(&self) -> HashMap<u64, Vec<crate::process_table::Seen>> {
+        // No child at all is the usual case after a short command, and needs no look at the whole machine.
+        let children = waitid(WaitId::All, WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG);
+        if matches!(children, Err(Errno::CHILD)) {
+            return HashMap::new();
+        }
+        let starts: Vec<Start> =
+            self.starts.iter().map(|(id, kept)| Start { id: *id, main: kept.main, alive: kept.ended.is_none(), call: kept.call.clone() }).collect();
+        family::members(&Table::read(), self.own.as_raw_nonzero().get(), &starts)
+    }
+
+    /// posse is gone: nothing below may stay.
+    fn kill_all(&mut self) {
+        let own = self.own.as_raw_nonzero().get();
+        loop {
+            while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
+            let mut left = family::descendants(&Table::read(), own);
+            left.retain(|process| !self.refused.contains(&process.pid));
+            if left.is_empty() {
+                return;
+            }
+            self.refused.extend(left.iter().filter(|process| process.signal(Signal::KILL) == Signalled::Refused).map(|process| process.pid));
+            thread::sleep(LOOK_PAUSE_MIN);
+        }
+    }
+}
+
+impl Kept {
+    /// Which signal everything that is left of this start gets now, and when to look again.
+    fn signal_due(&mut self, now: Instant, left: usize) -> Option<Signal> {
+        let ended = self.ended;
+        let ending = self.ending.as_mut()?;
+        ending.look_at = now + ending.pause;
+        ending.pause = (ending.pause * 2).min(LOOK_PAUSE_MAX);
+        let lingering = ended.is_some_and(|ended| now.duration_since(ended) < LINGER) && !ending.grace.is_zero();
+        if lingering && !ending.termed {
+            return None;
+        }
+        if ended.is_some() && !ending.termed {
+            ending.stragglers = ending.stragglers.max(u32::try_from(left).unwrap_or(u32::MAX));
+        }
+        if ending.since + ending.grace <= now {
+            ending.termed = true;
+            return Some(Signal::KILL);
+        }
+        let first = !std::mem::replace(&mut ending.termed, true);
+        first.then_some(Signal::TERM)
+    }
+}
+
+fn read_lines(tell: &SyncSender<News>) {
+    let mut input = BufReader::new(io::stdin().lock());
+    loop {
+        let mut line = Vec::new();
+        let read = input.by_ref().take(LINE_BYTES_MAX as u64).read_until(b'\n', &mut line);
+        // A line without an end was cut off by posse's death.
+        let whole = matches!(read, Ok(1..)) && line.ends_with(b"\n");
+        let news = if whole { News::Line(String::from_utf8_lossy(&line).into_owned()) } else { News::Eof };
+        if tell.send(news).is_err() || !whole {
+            return;
+        }
+    }
+}
+
+/// Says that a child died, without reaping it: the desk must be the only one that reaps, or `Command::spawn` would
+/// lose the child it waits for when an exec fails.
+fn wait_for_deaths(go: &Receiver<()>, tell: &SyncSender<News>) {
+    while go.recv().is_ok() {
+        let news = loop {
+            match waitid(WaitId::All, WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) {
+                Ok(_) => break News::Death,
+                Err(Errno::INTR) => {}
+                Err(_) => break News::Childless,
+            }
+        };
+        if tell.send(news).is_err() {
+            return;
+        }
+    }
+}
+
+fn answer(told: &Told) -> io::Result<()> {
+    let mut line = serde_json::to_vec(told)?;
+    line.push(b'\n');
+    io::stdout().write_all(&line).and_then(|()| io::stdout().flush())
+}
+
+fn words_for(line: &CommandLine, error: &io::Error) -> String {
+    let program = line.argv.first().map_or("", String::as_str);
+    if !line.cwd.is_dir() {
+        return format!("the folder {} does not exist", line.cwd.display());
+    }
+    format!("cannot start {program}: {error}")
+}
+
+fn spawn(line: &CommandLine, keeper: Pid) -> io::Result<u32> {
+    let (program, arguments) = line.argv.split_first().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "no program named"))?;
+    let output = OpenOptions::new().append(true).create(true).mode(0o600).custom_flags(OFlags::NOFOLLOW.bits().cast_signed()).open(&line.output)?;
+    let mut command = Command::new(program);
+    command
+        .args(arguments)
+        .current_dir(&line.cwd)
+        .env_clear()
+        .envs(line.env.iter().map(|(name, value)| (name, value)))
+        .env(CALL_VARIABLE, line.call.as_str())
+        .stdin(Stdio::null())
+        .stdout(output.try_clone()?)
+        .stderr(output)
+        .process_group(0);
+    die_with_the_keeper(&mut command, keeper);
+    // Not waited for through this handle: the desk reaps.
+    command.spawn().map(|child| child.id())
+}
+
+/// Between fork and exec: the kernel kills the command when the keeper dies, and a crash leaves no core file.
+#[allow(unsafe_code)]
+fn die_with_the_keeper(command: &mut Command, keeper: Pid) {
+    let prepare = move || {
+        set_parent_process_death_signal(Some(Signal::KILL))?;
+        setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
+        // The keeper died before the line above: then nobody would ever end us.
+        if getppid() != Some(keeper) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        Ok(())
+    };
+    // SAFETY: after fork only this thread exists and locks may be held for ever. The closure makes three direct system
+    // calls (rustix, no libc state) and builds errors without allocating.
+    unsafe { command.pre_exec(prepare) };
+}
+
+/// Signals meant for posse's terminal must not end the one who cleans up. Handlers that do nothing, not `SIG_IGN`:
+/// an ignored signal stays ignored in every program started from here, a handler does not.
+#[allow(unsafe_code)]
+fn ignore_signals() {
+    unsafe extern "C" {
+        fn signal(number: i32, handler: extern "C" fn(i32)) -> usize;
+    }
+    extern "C" fn nothing(_number: i32) {}
+    for number in [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM] {
+        // SAFETY: `signal` is the C library's; the handler has its signature and does nothing at all.
+        unsafe { signal(number.as_raw(), nothing) };
+    }
+}

@@ -1,0 +1,288 @@
+//! `read`: a window of a text file with line numbers, a directory's entries, or an image.
+//!
+//! Files are streamed: a line, a window and the answer have bounds, the file has none. Pipes and devices are not opened.
+
+use std::{
+    fs::{self, File},
+    io::{self, BufReader, Read as _, Seek},
+    sync::Arc,
+};
+
+use posse_session::{BoxFuture, Look, Outcome, Part, Tool, ToolCall, ToolContext, ToolSpec, Workspace};
+use serde_json::{Value, json};
+
+use crate::{
+    arguments::{Arguments, FILE_PATH, Parameter},
+    files,
+    paths::{Place, trouble},
+    text::{Lines, base64, visible},
+};
+
+const OFFSET: Parameter = Parameter::new("offset", &["startLine", "line"]);
+const LIMIT: Parameter = Parameter::new("limit", &["lines", "numLines"]);
+
+/// What one call shows unless it asks for less: most source files in one piece.
+const LINES_MAX: u64 = 2_000;
+/// Longer lines are minified code or data; the model can cut them with bash.
+const LINE_CHARS_MAX: usize = 2_000;
+/// About 12,000 tokens.
+const OUTPUT_BYTES_MAX: usize = 50 * 1024;
+/// What providers accept for one image.
+const IMAGE_BYTES_MAX: u64 = 5 * 1024 * 1024;
+/// Entries of a directory; more is a job for glob.
+const ENTRIES_MAX: usize = 500;
+/// A NUL this early means that the file is no text.
+const PROBE_BYTES: usize = 8 * 1024;
+/// Files up to here are read at once on the spot; that takes less time than handing them to another thread.
+const INLINE_BYTES_MAX: u64 = 1024 * 1024;
+/// Beyond the window lines are only counted, in files up to this size.
+const COUNTED_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+pub(crate) struct Read(ToolSpec);
+
+#[derive(Clone)]
+struct Wanted {
+    place: Place,
+    offset: u64,
+    limit: u64,
+}
+
+impl Read {
+    pub(crate) fn new() -> Self {
+        Self(ToolSpec {
+            name: "read".into(),
+            description: "Read a file, a window of it, or an image. Each line is shown as `number|text`; the number and the bar are not part of the file. \
+                Up to 2000 lines are shown; for more, call again with the offset that the answer names. A directory gives its entries. \
+                To search in files use grep, to find files by name use glob; do not use bash with cat, head or tail for this."
+                .into(),
+            schema: json!({
+                "type": "object",
+                "properties": {
+                    "filePath": {"type": "string", "description": "The file or directory: absolute, or relative to the working directory."},
+                    "offset": {"type": "integer", "minimum": 1, "description": "The first line to show, counted from 1. Default 1."},
+                    "limit": {"type": "integer", "minimum": 1, "description": "How many lines to show. Default and maximum 2000."}
+                },
+                "required": ["filePath"]
+            }),
+        })
+    }
+}
+
+impl Tool for Read {
+    fn spec(&self) -> &ToolSpec {
+        &self.0
+    }
+
+    fn look(&self, input: &Value, workspace: &dyn Workspace) -> Result<Look, String> {
+        let wanted = wanted(input, workspace)?;
+        Ok(Look { touches: wanted.place.read_touches("read"), repeatable: true, title: wanted.place.name })
+    }
+
+    fn run<'a>(&'a self, call: &'a ToolCall, context: &'a ToolContext) -> BoxFuture<'a, Outcome> {
+        Box::pin(async move {
+            let wanted = match wanted(&call.input, &*context.workspace) {
+                Ok(wanted) => wanted,
+                Err(words) => return Outcome::failed(words),
+            };
+            let place = wanted.place.clone();
+            let large = fs::metadata(&place.real).is_ok_and(|metadata| INLINE_BYTES_MAX < metadata.len());
+            let shown = if large {
+                let stop = Arc::clone(&context.stop);
+                tokio::task::spawn_blocking(move || show(&wanted, &|| stop.is_stopped())).await.unwrap_or_else(|error| Err(format!("read: {error}")))
+            } else {
+                show(&wanted, &|| false)
+            };
+            match shown {
+                Ok(shown) => {
+                    if shown.is_text {
+                        files::remember(context, &place.real, shown.whole.as_deref());
+                    }
+                    Outcome::Done { output: shown.output.into(), title: place.name, metadata: Some(shown.metadata), attachments: shown.attachments }
+                }
+                Err(words) => Outcome::failed(words),
+            }
+        })
+    }
+}
+
+struct Shown {
+    output: String,
+    metadata: Value,
+    attachments: Vec<Part>,
+    is_text: bool,
+    /// The whole file, when it was small.
+    whole: Option<Vec<u8>>,
+}
+
+impl Shown {
+    fn words(output: String, metadata: Value) -> Self {
+        Self { output, metadata, attachments: Vec::new(), is_text: false, whole: None }
+    }
+}
+
+fn wanted(input: &Value, workspace: &dyn Workspace) -> Result<Wanted, String> {
+    let arguments = Arguments::new("read", input)?;
+    Ok(Wanted {
+        place: Place::of(workspace, arguments.filled_text(FILE_PATH)?),
+        offset: arguments.maybe_number(OFFSET)?.unwrap_or(1).max(1),
+        limit: arguments.maybe_number(LIMIT)?.filter(|limit| *limit != 0).unwrap_or(LINES_MAX).min(LINES_MAX),
+    })
+}
+
+fn show(wanted: &Wanted, stopped: &dyn Fn() -> bool) -> Result<Shown, String> {
+    let place = &wanted.place;
+    let trouble = |error: io::Error| trouble(place, &error);
+    if fs::metadata(&place.real).map_err(trouble)?.is_dir() {
+        return show_directory(wanted).map_err(trouble);
+    }
+    let (mut file, metadata) = files::open_regular(&place.real).map_err(trouble)?;
+    let mut probe = Vec::new();
+    file.by_ref().take(PROBE_BYTES as u64).read_to_end(&mut probe).map_err(trouble)?;
+    file.rewind().map_err(trouble)?;
+    if let Some(mime) = image(&probe) {
+        return show_image(place, file, metadata.len(), mime);
+    }
+    if probe.contains(&0) {
+        let words = format!("{} is not text: {} bytes of {}. {}", place.name, metadata.len(), guess(&probe), "Use bash with a program that understands it.");
+        return Err(words);
+    }
+    if probe.is_empty() {
+        let mut shown = Shown::words(format!("{} is empty (0 lines).", place.name), json!({"lines": 0}));
+        (shown.is_text, shown.whole) = (true, Some(Vec::new()));
+        return Ok(shown);
+    }
+    if metadata.len() <= INLINE_BYTES_MAX {
+        // The same handle in memory: hashed for the guard of later edits, then shown like any other.
+        let mut whole = Vec::new();
+        file.take(INLINE_BYTES_MAX).read_to_end(&mut whole).map_err(trouble)?;
+        let mut shown = show_text(wanted, &whole[..], true, stopped)?;
+        shown.whole = Some(whole);
+        return Ok(shown);
+    }
+    show_text(wanted, BufReader::with_capacity(64 * 1024, file), metadata.len() <= COUNTED_BYTES_MAX, stopped)
+}
+
+fn show_text(wanted: &Wanted, input: impl io::BufRead, count_all: bool, stopped: &dyn Fn() -> bool) -> Result<Shown, String> {
+    let Wanted { place, offset, limit } = wanted;
+    // Four bytes for the longest letter, one line more than shown, so that a cut is noticed.
+    let mut lines = Lines::new(input, LINE_CHARS_MAX * 4 + 4);
+    let mut output = String::new();
+    let (mut number, mut last, mut crlf, mut more) = (0, 0, false, false);
+    while let Some(line) = lines.next().map_err(|error| trouble(place, &error))? {
+        number += 1;
+        if number < *offset {
+            if number % 4096 == 0 && stopped() {
+                return Err("read was stopped.".into());
+            }
+            continue;
+        }
+        if more {
+            if !count_all {
+                break;
+            }
+            continue;
+        }
+        let text = numbered(number, &line.kept, line.bytes, &mut crlf);
+        if offset + limit <= number || (OUTPUT_BYTES_MAX < output.len() + text.len() && last != 0) {
+            more = true;
+            continue;
+        }
+        output.push_str(&text);
+        last = number;
+    }
+    if last == 0 {
+        return Err(format!("{} has only {number} lines; offset {offset} is beyond its end.", place.name));
+    }
+    let total = if more && !count_all { "more".to_owned() } else { number.to_string() };
+    if more {
+        output.push_str(&format!("(lines {offset}-{last} of {total}; to go on, call read with offset {})\n", last + 1));
+    } else if *offset != 1 {
+        output.push_str(&format!("(lines {offset}-{last}; end of file)\n"));
+    }
+    if crlf {
+        output.push_str("(the lines of this file end with CRLF)\n");
+    }
+    let mut shown = Shown::words(output, json!({"from": offset, "to": last, "truncated": more}));
+    shown.is_text = true;
+    Ok(shown)
+}
+
+fn numbered(number: u64, kept: &[u8], bytes: u64, crlf: &mut bool) -> String {
+    let whole = kept.len() as u64 == bytes;
+    let kept = match kept.strip_suffix(b"\r") {
+        Some(stripped) if whole => {
+            *crlf = true;
+            stripped
+        }
+        _ => kept,
+    };
+    let text = String::from_utf8_lossy(kept);
+    // A byte order mark is no text.
+    let text = if number == 1 { text.strip_prefix('\u{feff}').unwrap_or(&text) } else { &text };
+    match text.char_indices().nth(LINE_CHARS_MAX) {
+        Some((cut, _)) => format!("{number}|{}... (line cut: {bytes} bytes)\n", visible(&text[..cut])),
+        None => format!("{number}|{}\n", visible(text)),
+    }
+}
+
+fn show_directory(wanted: &Wanted) -> io::Result<Shown> {
+    let mut names: Vec<String> = Vec::new();
+    let mut total = 0usize;
+    for entry in fs::read_dir(&wanted.place.real)? {
+        let entry = entry?;
+        total += 1;
+        if names.len() < ENTRIES_MAX * 20 {
+            let slash = if entry.file_type().is_ok_and(|kind| kind.is_dir()) { "/" } else { "" };
+            names.push(format!("{}{slash}", visible(&entry.file_name().to_string_lossy())));
+        }
+    }
+    names.sort();
+    names.truncate(ENTRIES_MAX);
+    let mut output = format!("{} is a directory with {total} entries:\n{}", wanted.place.name, names.join("\n"));
+    if names.len() < total {
+        output.push_str(&format!("\n({} more; use glob or list to see them)", total - names.len()));
+    }
+    Ok(Shown::words(output, json!({"entries": total})))
+}
+
+fn show_image(place: &Place, file: File, bytes: u64, mime: &str) -> Result<Shown, String> {
+    if IMAGE_BYTES_MAX < bytes {
+        return Err(format!("{} is an image of {bytes} bytes; at most {IMAGE_BYTES_MAX} can be shown. Scale it down first.", place.name));
+    }
+    let mut content = Vec::new();
+    file.take(IMAGE_BYTES_MAX).read_to_end(&mut content).map_err(|error| trouble(place, &error))?;
+    let mut shown = Shown::words(format!("{} is an image ({mime}, {bytes} bytes); it is attached.", place.name), json!({"mime": mime, "bytes": bytes}));
+    let name = place.real.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    shown.attachments.push(Part::File { mime: mime.into(), name, data: Some(base64(&content).into()) });
+    Ok(shown)
+}
+
+/// By content, not by name: a provider refuses a picture with the wrong type and the session with it.
+fn image(probe: &[u8]) -> Option<&'static str> {
+    match probe {
+        [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Some("image/png"),
+        [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),
+        [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Some("image/gif"),
+        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some("image/webp"),
+        _ => None,
+    }
+}
+
+fn guess(probe: &[u8]) -> &'static str {
+    const KNOWN: &[(&[u8], &str)] = &[
+        (b"\x7fELF", "an ELF program or library"),
+        (b"%PDF", "a PDF document (try pdftotext)"),
+        (b"PK\x03\x04", "a ZIP archive or an office document"),
+        (b"\x1f\x8b", "gzip data"),
+        (b"BZh", "bzip2 data"),
+        (b"\xfd7zXZ", "xz data"),
+        (b"\x28\xb5\x2f\xfd", "zstd data"),
+        (b"SQLite format 3\0", "an SQLite database"),
+        (b"\0asm", "a WebAssembly module"),
+        (b"\xff\xfe", "UTF-16 text (try iconv -f utf-16)"),
+        (b"\xfe\xff", "UTF-16 text (try iconv -f utf-16)"),
+        (b"\xca\xfe\xba\xbe", "a Java class or a Mach-O program"),
+    ];
+    let tar = || probe.get(257..262) == Some(b"ustar");
+    KNOWN.iter().find(|(magic, _)| probe.starts_with(magic)).map_or_else(|| if tar() { "a tar archive" } else { "binary data" }, |(_, name)| name)
+}

@@ -1,0 +1,140 @@
+//! `todowrite`: the session's list of steps, replaced as a whole.
+
+use posse_session::{BoxFuture, Look, Outcome, Tool, ToolCall, ToolContext, ToolSpec, Touch, Workspace};
+use serde_json::{Value, json};
+
+use crate::{
+    arguments::{Arguments, Parameter},
+    files::memory,
+};
+
+const TODOS: Parameter = Parameter::new("todos", &["items", "list", "tasks"]);
+const CONTENT: Parameter = Parameter::new("content", &["text", "title", "task"]);
+const STATUS: Parameter = Parameter::new("status", &["state"]);
+const PRIORITY: Parameter = Parameter::new("priority", &[]);
+
+const STATUSES: [&str; 4] = ["pending", "in_progress", "completed", "cancelled"];
+const PRIORITIES: [&str; 3] = ["high", "medium", "low"];
+
+/// A longer list is a plan, which belongs in a file.
+const TODOS_MAX: usize = 100;
+/// One line of text each.
+const CONTENT_CHARS_MAX: usize = 500;
+/// The list is in an event, which must stay small; a larger one is in the session's memory only.
+const METADATA_BYTES_MAX: usize = 8 * 1024;
+
+pub(crate) struct TodoWrite(ToolSpec);
+
+impl TodoWrite {
+    pub(crate) fn new() -> Self {
+        Self(ToolSpec {
+            name: "todowrite".into(),
+            description: "Keep the list of steps for work that has three or more of them, so that you and the user see what is done and what is left. \
+                Every call replaces the whole list. Keep exactly one step in_progress, and mark a step completed as soon as it is. \
+                Not for a single simple step: just do it."
+                .into(),
+            schema: json!({
+                "type": "object",
+                "properties": {
+                    "todos": {
+                        "type": "array",
+                        "description": "The complete new list, in order.",
+                        "items": {
+                            "type": "object",
+                            "properties": {
+                                "content": {"type": "string", "description": "What is to be done, in one line."},
+                                "status": {"type": "string", "enum": STATUSES},
+                                "priority": {"type": "string", "enum": PRIORITIES, "description": "Default medium."},
+                                "id": {"type": "string", "description": "Optional name of the step."}
+                            },
+                            "required": ["content", "status"]
+                        }
+                    }
+                },
+                "required": ["todos"]
+            }),
+        })
+    }
+}
+
+impl Tool for TodoWrite {
+    fn spec(&self) -> &ToolSpec {
+        &self.0
+    }
+
+    fn look(&self, input: &Value, _workspace: &dyn Workspace) -> Result<Look, String> {
+        let todos = todos(input)?;
+        Ok(Look { touches: vec![Touch::new("todowrite", "*")], repeatable: false, title: format!("{} steps", todos.len()) })
+    }
+
+    fn run<'a>(&'a self, call: &'a ToolCall, context: &'a ToolContext) -> BoxFuture<'a, Outcome> {
+        Box::pin(async move {
+            let todos = match todos(&call.input) {
+                Ok(todos) => todos,
+                Err(words) => return Outcome::failed(words),
+            };
+            let (output, title) = rendered(&todos);
+            let list = Value::Array(todos);
+            memory(context).insert("todos".into(), list.clone());
+            let metadata = Some(json!({"todos": list})).filter(|metadata| metadata.to_string().len() <= METADATA_BYTES_MAX);
+            Outcome::Done { output: output.into(), title, metadata, attachments: Vec::new() }
+        })
+    }
+}
+
+fn todos(input: &Value) -> Result<Vec<Value>, String> {
+    let arguments = Arguments::new("todowrite", input)?;
+    let expected = "a list of objects with content and status";
+    let value = arguments.find(TODOS).ok_or_else(|| arguments.missing(TODOS, expected))?;
+    // Some models send the list as a string of JSON.
+    let parsed = value.as_str().and_then(|text| serde_json::from_str(text).ok());
+    let Some(items) = parsed.as_ref().unwrap_or(value).as_array() else { return Err(arguments.wrong(TODOS, expected, value)) };
+    if TODOS_MAX < items.len() {
+        return Err(format!("todowrite: at most {TODOS_MAX} steps; got {}. Sum some of them up.", items.len()));
+    }
+    items.iter().enumerate().map(|(place, item)| todo(item).map_err(|words| format!("{words} (step {} of the list)", place + 1))).collect()
+}
+
+fn todo(item: &Value) -> Result<Value, String> {
+    let arguments = Arguments::new("todowrite", item)?;
+    let content: String = arguments.filled_text(CONTENT)?.chars().take(CONTENT_CHARS_MAX).collect();
+    let status = word(&arguments, STATUS, &STATUSES)?.ok_or_else(|| arguments.missing(STATUS, "one of pending, in_progress, completed, cancelled"))?;
+    let priority = word(&arguments, PRIORITY, &PRIORITIES)?.unwrap_or("medium");
+    let mut todo = json!({"content": content, "status": status, "priority": priority});
+    if let Some(id) = item.get("id").filter(|id| id.is_string() || id.is_number()) {
+        todo["id"] = id.clone();
+    }
+    Ok(todo)
+}
+
+/// One of a few words, however it is spelled: `In-Progress` is `in_progress`.
+fn word(arguments: &Arguments<'_>, parameter: Parameter, words: &[&'static str]) -> Result<Option<&'static str>, String> {
+    let Some(text) = arguments.maybe_text(parameter)? else { return Ok(None) };
+    let folded = text.trim().to_lowercase().replace(['-', ' '], "_").replace("canceled", "cancelled");
+    match words.iter().find(|word| **word == folded) {
+        Some(word) => Ok(Some(word)),
+        None => Err(arguments.wrong(parameter, &format!("one of {}", words.join(", ")), &Value::String(text.to_owned()))),
+    }
+}
+
+fn rendered(todos: &[Value]) -> (String, String) {
+    if todos.is_empty() {
+        return ("The list is empty now.".into(), "0 steps".into());
+    }
+    let status = |todo: &Value| todo["status"].as_str().unwrap_or_default().to_owned();
+    let open = todos.iter().filter(|todo| matches!(&*status(todo), "pending" | "in_progress")).count();
+    let lines: Vec<String> = todos
+        .iter()
+        .map(|todo| {
+            let mark = match &*status(todo) {
+                "completed" => "[x]",
+                "in_progress" => "[>]",
+                "cancelled" => "[-]",
+                _ => "[ ]",
+            };
+            let priority = todo["priority"].as_str().filter(|priority| *priority != "medium").map(|priority| format!(" ({priority})")).unwrap_or_default();
+            format!("{mark} {}{priority}", todo["content"].as_str().unwrap_or_default())
+        })
+        .collect();
+    (lines.join("\n"), format!("{open} of {} steps open", todos.len()))
+}

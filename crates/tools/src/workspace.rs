@@ -1,0 +1,69 @@
+//! The local workspace: a folder on this machine, with processes below the keeper.
+//!
+//! Holds no rules: whether a path outside the root may be touched is decided by whoever judges the look.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use posse_session::{BoxFuture, CallId, CommandLine, Process, SpawnError, Workspace};
+
+use crate::{keeper::Keeper, process_table};
+
+pub struct LocalWorkspace {
+    root: PathBuf,
+    cwd: PathBuf,
+    keeper: Arc<Keeper>,
+    readable_roots: Vec<PathBuf>,
+}
+
+impl LocalWorkspace {
+    /// `cwd` must be `root` or below it; both must exist.
+    pub fn new(root: impl AsRef<Path>, cwd: impl AsRef<Path>, keeper: Arc<Keeper>) -> io::Result<Self> {
+        let (root, cwd) = (root.as_ref().canonicalize()?, cwd.as_ref().canonicalize()?);
+        if !cwd.starts_with(&root) {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{} is not below {}", cwd.display(), root.display())));
+        }
+        if !cwd.is_dir() {
+            return Err(io::Error::new(io::ErrorKind::NotADirectory, format!("{} is not a folder", cwd.display())));
+        }
+        Ok(Self { root, cwd, keeper, readable_roots: Vec::new() })
+    }
+
+    /// Folders outside the root that may be read without asking: the spool, skills. They may not exist yet.
+    pub fn with_readable_roots(mut self, roots: impl IntoIterator<Item = PathBuf>) -> Self {
+        self.readable_roots = roots.into_iter().map(|root| crate::paths::real(&root)).collect();
+        self
+    }
+}
+
+impl Workspace for LocalWorkspace {
+    fn root(&self) -> &Path {
+        &self.root
+    }
+
+    fn cwd(&self) -> &Path {
+        &self.cwd
+    }
+
+    fn readable_roots(&self) -> &[PathBuf] {
+        &self.readable_roots
+    }
+
+    fn spawn<'a>(&'a self, line: CommandLine) -> BoxFuture<'a, Result<Arc<dyn Process>, SpawnError>> {
+        Box::pin(self.keeper.spawn(line))
+    }
+
+    fn sweep<'a>(&'a self, calls: &'a [CallId]) -> BoxFuture<'a, ()> {
+        let calls = calls.to_vec();
+        Box::pin(async move {
+            if !calls.is_empty()
+                && let Err(error) = tokio::task::spawn_blocking(move || process_table::sweep(&calls)).await
+            {
+                tracing::warn!(%error, "the sweep did not finish");
+            }
+        })
+    }
+}

@@ -1,0 +1,201 @@
+//! The keeper with real processes: whatever a command does, nothing of it is left.
+
+mod common;
+
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use common::{Office, alive, fresh_call, keeper_program, settles_at};
+use posse_session::{CallId, Ended, Workspace};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// A number of seconds that marks the sleeps of one test, also where the environment is gone.
+fn mark() -> String {
+    static COUNT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+    format!("9{:05}.{:03}", std::process::id() % 100_000, COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed))
+}
+
+/// Commands that do not want to end. `MARK` is a unique number of seconds.
+const NASTY: &[(&str, &str, usize)] = &[
+    ("plain", "sleep MARK", 1),
+    ("ignores TERM", "trap '' TERM INT HUP; sleep MARK & while :; do sleep 0.05; done", 1),
+    ("daemon by setsid", "setsid sleep MARK & sleep MARK", 2),
+    ("double fork", "( ( setsid sleep MARK & ) & ) ; sleep MARK", 2),
+    ("without environment", "( env -i setsid sleep MARK & ) ; sleep MARK", 2),
+    ("fork storm of 50", "for n in $(seq 50); do sleep MARK & done; wait", 50),
+    ("stopped", "sleep MARK & kill -STOP $!; sleep MARK", 2),
+];
+
+fn kill(pid: u32) {
+    kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), Signal::KILL).unwrap();
+}
+
+#[tokio::test]
+async fn nothing_survives_an_end() {
+    let office = Office::new();
+    for (name, script, count) in NASTY {
+        let (mark, call) = (mark(), fresh_call());
+        let process = office.context.workspace.spawn(office.command(&call, &script.replace("MARK", &mark))).await.unwrap();
+        assert_eq!(settles_at(&format!("sleep\0{mark}"), *count, Duration::from_secs(10)), *count, "{name}: all began");
+        let begun = Instant::now();
+        process.end(Duration::from_millis(300)).await;
+        assert_eq!((alive(&format!("sleep\0{mark}")), alive(call.as_str())), (0, 0), "{name}");
+        assert!(begun.elapsed() < Duration::from_secs(3), "{name}: {:?}", begun.elapsed());
+        assert_eq!(process.wait().await, if *name == "ignores TERM" { Ended::Signal(9) } else { Ended::Signal(15) }, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn nothing_survives_a_killed_posse() {
+    for (name, script, count) in NASTY {
+        let folder = tempfile::tempdir().unwrap();
+        let (mark, call) = (mark(), fresh_call());
+        let mut posse = Command::new(keeper_program())
+            .arg("hold")
+            .arg(folder.path().join("out"))
+            .args([call.as_str(), &script.replace("MARK", &mark)])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut keeper = String::new();
+        BufReader::new(posse.stdout.take().unwrap()).read_line(&mut keeper).unwrap();
+        assert_eq!(settles_at(&format!("sleep\0{mark}"), *count, Duration::from_secs(10)), *count, "{name}: all began");
+        posse.kill().unwrap();
+        posse.wait().unwrap();
+        assert_eq!(settles_at(&format!("sleep\0{mark}"), 0, Duration::from_secs(5)), 0, "{name}");
+        let keeper = format!("/proc/{}/cmdline", keeper.trim());
+        let begun = Instant::now();
+        while fs::read(&keeper).is_ok_and(|line| !line.is_empty()) {
+            assert!(begun.elapsed() < Duration::from_secs(5), "{name}: the keeper itself stays");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_killed_keeper_is_replaced_and_its_processes_are_swept() {
+    let office = Office::new();
+    let (mark, call) = (mark(), fresh_call());
+    let process = office.context.workspace.spawn(office.command(&call, &format!("setsid sleep {mark} & sleep {mark}"))).await.unwrap();
+    assert_eq!(settles_at(&format!("sleep\0{mark}"), 2, Duration::from_secs(5)), 2);
+    kill(office.keeper.pid().unwrap());
+    assert_eq!(process.wait().await, Ended::Unknown);
+    process.end(Duration::ZERO).await;
+    assert_eq!(alive(&format!("sleep\0{mark}")), 0);
+    let next = office.context.workspace.spawn(office.command(&fresh_call(), "exit 7")).await.unwrap();
+    assert_eq!(next.wait().await, Ended::Code(7));
+}
+
+#[tokio::test]
+async fn a_dropped_process_and_a_dropped_keeper_end_what_they_had() {
+    let office = Office::new();
+    let (one, other) = (mark(), mark());
+    let first = office.context.workspace.spawn(office.command(&fresh_call(), &format!("setsid sleep {one} & sleep {one}"))).await.unwrap();
+    let second = office.context.workspace.spawn(office.command(&fresh_call(), &format!("sleep {other}"))).await.unwrap();
+    assert_eq!(settles_at(&format!("sleep\0{one}"), 2, Duration::from_secs(5)), 2);
+    drop(first);
+    assert_eq!(settles_at(&format!("sleep\0{one}"), 0, Duration::from_secs(5)), 0);
+    assert_eq!(alive(&format!("sleep\0{other}")), 1, "another start is not touched");
+    drop((second, office));
+    assert_eq!(settles_at(&format!("sleep\0{other}"), 0, Duration::from_secs(5)), 0);
+}
+
+#[tokio::test]
+async fn what_outlives_its_main_process_is_counted() {
+    let office = Office::new();
+    let mark = mark();
+    let process = office.context.workspace.spawn(office.command(&fresh_call(), &format!("sleep {mark} & setsid sleep {mark} & echo hi"))).await.unwrap();
+    assert_eq!(process.wait().await, Ended::Code(0));
+    process.end(Duration::from_millis(200)).await;
+    assert_eq!((process.stragglers(), alive(&format!("sleep\0{mark}"))), (2, 0));
+    // What ends by itself in a moment is not counted, and is not cut off.
+    let line = office.command(&fresh_call(), "(sleep 0.03; echo late) & echo early");
+    let output = line.output.clone();
+    let process = office.context.workspace.spawn(line).await.unwrap();
+    process.wait().await;
+    process.end(Duration::from_millis(200)).await;
+    assert_eq!((process.stragglers(), fs::read_to_string(output).unwrap().as_str()), (0, "early\nlate\n"));
+}
+
+#[tokio::test]
+async fn many_at_once_end_apart() {
+    let office = Office::new();
+    let mark = mark();
+    let mut processes = Vec::new();
+    for n in 0..40 {
+        let script = if n % 2 == 0 { format!("setsid sleep {mark} & exit {n}") } else { format!("trap '' TERM; sleep {mark}") };
+        processes.push((n, office.context.workspace.spawn(office.command(&fresh_call(), &script)).await.unwrap()));
+    }
+    let begun = Instant::now();
+    let ends = processes.iter().map(|(n, process)| async move {
+        if n % 2 == 0 {
+            assert_eq!(process.wait().await, Ended::Code(*n));
+        }
+        process.end(Duration::from_millis(200)).await;
+    });
+    for end in ends.map(Box::pin).collect::<Vec<_>>() {
+        end.await;
+    }
+    assert_eq!(alive(&format!("sleep\0{mark}")), 0);
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+}
+
+#[tokio::test]
+async fn a_sweep_kills_the_trees_of_these_calls_and_no_others() {
+    let office = Office::new();
+    let (swept, other, (one, two)) = (fresh_call(), fresh_call(), (mark(), mark()));
+    let start = |call: &CallId, mark: &str| {
+        let script = format!("env -i sleep {mark} & sleep {mark}; true");
+        Command::new("/bin/bash").args(["-c", &script]).env("POSSE_CALL", call.as_str()).stdin(Stdio::null()).spawn().unwrap()
+    };
+    let (mut first, mut second) = (start(&swept, &one), start(&other, &two));
+    // One child has no environment, but stands below one that has.
+    assert_eq!(settles_at(&format!("sleep\0{one}"), 2, Duration::from_secs(5)), 2);
+    assert_eq!(settles_at(&format!("sleep\0{two}"), 2, Duration::from_secs(5)), 2);
+    office.context.workspace.sweep(&[swept.clone(), CallId::new("call_never")]).await;
+    assert_eq!((alive(&format!("sleep\0{one}")), alive(&format!("sleep\0{two}"))), (0, 2));
+    office.context.workspace.sweep(&[other]).await;
+    assert_eq!(alive(&format!("sleep\0{two}")), 0);
+    let _ = (first.wait(), second.wait());
+}
+
+#[tokio::test]
+async fn a_command_has_exactly_what_it_was_given() {
+    let office = Office::new();
+    let call = fresh_call();
+    let mut line = office.command(&call, "cat; echo input=$?; ulimit -c; env | sort; ps -o pgid= -p $$ | tr -d ' '; echo $$; trap; kill -0 $PPID && echo ok >&2; ls -l /proc/self/fd | wc -l");
+    line.env = vec![("PATH".into(), "/usr/bin:/bin".into()), ("X".into(), "a b".into())];
+    let output = line.output.clone();
+    let process = office.context.workspace.spawn(line).await.unwrap();
+    assert_eq!(process.wait().await, Ended::Code(0));
+    let text = fs::read_to_string(output).unwrap();
+    let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with("_=") && !line.starts_with("SHLVL=")).collect();
+    let pid = process.pid().to_string();
+    let root = office.root.display();
+    assert_eq!(
+        lines,
+        ["input=0", "0", "PATH=/usr/bin:/bin", &format!("POSSE_CALL={call}"), &format!("PWD={root}"), "X=a b", &pid, &pid, "ok", lines.last().unwrap()],
+    );
+    assert!(lines.last().unwrap().trim().parse::<u32>().unwrap() <= 5, "no descriptors of ours are inherited: {text}");
+}
+
+#[tokio::test]
+async fn what_cannot_start_says_why_and_the_keeper_goes_on() {
+    let office = Office::new();
+    let spawn = async |change: &dyn Fn(&mut posse_session::CommandLine)| {
+        let mut line = office.command(&fresh_call(), "exit 3");
+        change(&mut line);
+        match office.context.workspace.spawn(line).await {
+            Ok(process) => format!("{:?}", process.wait().await),
+            Err(error) => error.words,
+        }
+    };
+    assert_eq!(spawn(&|line| line.argv = vec!["/no/such/program".into()]).await, "cannot start /no/such/program: No such file or directory (os error 2)");
+    assert_eq!(spawn(&|line| line.cwd = "/no/such/folder".into()).await, "the folder /no/such/folder does not exist");
+    assert_eq!(spawn(&|line| line.argv.clear()).await, "cannot start : no program named");
+    assert!(spawn(&|line| line.output = "/no/such/folder/out".into()).await.contains("No such file"));
+    assert_eq!(spawn(&|_| ()).await, "Code(3)");
+}
