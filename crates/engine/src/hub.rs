@@ -12,7 +12,8 @@ use std::{
 
 use posse_context::{Thread, changes};
 use posse_session::{
-    By, CallState, Command, Entry, Event, Head, Hold, LeaseError, Letter, Limit, Limits, Ownership, Part, Posted, ReadError, Record, Session, SessionId, Text,
+    By, CallState, Command, Entry, Event, Head, Hold, LeaseError, Letter, Limit, Limits, Ownership, Part, Posted, ReadError, Record,
+    Session, SessionId, Text,
 };
 use tokio::{
     sync::{mpsc, oneshot, watch},
@@ -40,7 +41,9 @@ pub struct Hub {
 #[derive(Debug)]
 pub enum OpenError {
     /// A living process owns the tree: post a letter.
-    Held { by: Option<u32> },
+    Held {
+        by: Option<u32>,
+    },
     /// There is no such session.
     Missing,
     /// Its log holds facts of a later version; it can only be read.
@@ -80,11 +83,6 @@ impl From<ReadError> for OpenError {
     }
 }
 
-/// A session that came to rest, and the ledger of its tree.
-pub struct Finished {
-    pub session: Arc<Session>,
-}
-
 impl Hub {
     pub fn new(world: Arc<World>) -> Self {
         Self { world }
@@ -95,14 +93,28 @@ impl Hub {
     }
 
     /// Begins a session: its first facts are one append together with the first step.
-    pub async fn create(&self, session: SessionId, created: Event, first: Entry, outfit: Outfit, limits: Limits) -> Result<Handle, OpenError> {
+    pub async fn create(
+        &self,
+        session: SessionId,
+        created: Event,
+        first: Entry,
+        outfit: Outfit,
+        limits: Limits,
+    ) -> Result<Handle, OpenError> {
         let owner = self.world.lease.take(&session).await?;
         let opening = vec![Command::Create(Box::new(created)), Command::Say(first)];
         self.start(Session::new(session), Vec::new(), owner, outfit, limits, opening).await
     }
 
     /// Takes a session over, whatever state its last owner left it in, and does `then`.
-    pub async fn open(&self, session: &SessionId, root: &SessionId, outfit: Outfit, limits: Limits, then: Vec<Command>) -> Result<Handle, OpenError> {
+    pub async fn open(
+        &self,
+        session: &SessionId,
+        root: &SessionId,
+        outfit: Outfit,
+        limits: Limits,
+        then: Vec<Command>,
+    ) -> Result<Handle, OpenError> {
         let owner = self.world.lease.take(root).await?;
         let (folded, records) = self.read(session).await?;
         if folded.is_foreign() {
@@ -151,10 +163,11 @@ impl Hub {
         session: Session,
         records: Vec<Record>,
         owner: Ownership,
-        outfit: Outfit,
+        mut outfit: Outfit,
         limits: Limits,
         mut opening: Vec<Command>,
     ) -> Result<Handle, OpenError> {
+        outfit.add_hooks_tools();
         let mut spent = (posse_session::Usage::default(), 0);
         if 0 < session.head() {
             for summary in self.world.log.summaries(Some(&owner.root)).await? {
@@ -170,14 +183,15 @@ impl Hub {
                 let bytes = serde_json::to_vec(&outfit.head).map_err(|error| OpenError::Unavailable(error.to_string()))?;
                 let hash = content_hash(&bytes);
                 blobs.push((hash.clone(), bytes.into()));
-                let place = opening.iter().position(|command| !matches!(command, Command::Create(_) | Command::TakeOver)).unwrap_or(opening.len());
+                let place =
+                    opening.iter().position(|command| !matches!(command, Command::Create(_) | Command::TakeOver)).unwrap_or(opening.len());
                 opening.insert(place, Command::Configure { head: hash, model: outfit.model.facts().name.clone() });
                 outfit.head.clone()
             }
         };
         let head = outfit.model.encode_head(&head);
         let (mail, inbox) = mpsc::channel(MAIL_MAX);
-        let (seen, watcher) = watch::channel(Ok(Arc::new(session.clone())));
+        let (seen, watcher) = watch::channel(Ok(None));
         let ledger = Arc::new(Ledger::new(limits, spent.0, spent.1));
         let owner = Arc::new(owner);
         let mut run = Run {
@@ -304,7 +318,8 @@ impl Handle {
         self.command(Command::Limit { limit, words, partial: Text::default() }).await
     }
 
-    pub fn session(&self) -> Result<Arc<Session>, RunError> {
+    /// The session as of the last append; nothing before the run has had its first turn.
+    pub fn session(&self) -> Result<Option<Arc<Session>>, RunError> {
         self.seen.borrow().clone()
     }
 
@@ -313,7 +328,7 @@ impl Handle {
         let mut seen = self.seen.clone();
         loop {
             match &*seen.borrow_and_update() {
-                Ok(session) if 0 < session.head() && session.is_settled() => return Ok(session.clone()),
+                Ok(Some(session)) if session.is_settled() => return Ok(session.clone()),
                 Ok(_) => {}
                 Err(error) => return Err(error.clone()),
             }

@@ -13,7 +13,7 @@ mod spill;
 mod work;
 mod world;
 
-pub use hub::{Finished, Handle, Hub, OpenError};
+pub use hub::{Handle, Hub, OpenError};
 pub use ids::Ulids;
 pub use lanes::Lanes;
 pub use ledger::Ledger;

@@ -12,8 +12,8 @@ use std::{
 
 use posse_context::Thread;
 use posse_session::{
-    Admission, Append, AppendError, BatchId, CallId, CallState, Command, Draft, Effect, EffectKey, Event, Given, LetterId, Limit, Message, Outcome, Ownership,
-    Part, Permit, Record, Report, Request, Reserved, Session, Text, Timestamp, ToolChoice, WAIT_MAX, Wish,
+    Admission, Append, AppendError, BatchId, CallId, CallState, Command, Draft, Effect, EffectKey, Event, Given, LetterId, Limit, Message,
+    Outcome, Ownership, Part, Permit, Record, Report, Request, Reserved, Session, Text, Timestamp, ToolChoice, WAIT_MAX, Wish,
 };
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -71,8 +71,9 @@ pub(crate) enum Mail {
     Report { key: EffectKey, report: Box<Report> },
 }
 
-/// What others may see of a run: the session as of the last append, or why the run ended.
-pub(crate) type Seen = Result<Arc<Session>, RunError>;
+/// What others may see of a run: the session as of the last append (nothing before the first turn of the loop),
+/// or why the run ended.
+pub(crate) type Seen = Result<Option<Arc<Session>>, RunError>;
 
 pub(crate) struct Run {
     pub(crate) world: Arc<World>,
@@ -198,7 +199,9 @@ impl Run {
         let late = |work: &Work| work.stopped_at.is_some_and(|since| STOP_MAX <= since.elapsed());
         let keys: Vec<EffectKey> = self.under_way.iter().filter(|(_, work)| late(work)).map(|(key, _)| key.clone()).collect();
         let reports = keys.iter().filter_map(|key| match key {
-            EffectKey::Run(call) => Some(Report::CallFinished { call: call.clone(), outcome: Outcome::cancelled("(it did not stop when told to)") }),
+            EffectKey::Run(call) => {
+                Some(Report::CallFinished { call: call.clone(), outcome: Outcome::cancelled("(it did not stop when told to)") })
+            }
             _ => None,
         });
         let reports = reports.collect();
@@ -268,6 +271,10 @@ impl Run {
     /// One append; only when it is durable does anything of it count.
     async fn commit(&mut self, draft: Draft, letters: Vec<LetterId>) -> Result<(), RunError> {
         if draft.is_empty() && letters.is_empty() {
+            // The first turn may find nothing to do; that is news too.
+            if matches!(&*self.seen.borrow(), Ok(None)) {
+                self.publish();
+            }
             return Ok(());
         }
         let (batch, after) = (draft.batch().clone(), self.session.head());
@@ -288,8 +295,12 @@ impl Run {
             self.weave(&record);
             self.outfit.hooks.iter().for_each(|hook| hook.event(self.session.id(), &record));
         }
-        let _ = self.seen.send_replace(Ok(Arc::new(self.session.clone())));
+        self.publish();
         Ok(())
+    }
+
+    fn publish(&self) {
+        let _ = self.seen.send_replace(Ok(Some(Arc::new(self.session.clone()))));
     }
 
     /// Keeps beside the session what a request and a call are made of.
@@ -402,8 +413,12 @@ enum Waited {
 fn limit_words(limit: Limit, ledger: &Ledger) -> String {
     let standing = ledger.standing();
     match limit {
-        Limit::Tokens => format!("the token limit of {} is used up ({} spent)", standing.limits.tokens.unwrap_or(0), standing.spent.tokens()),
-        Limit::Cost => format!("the cost limit of ${:.2} is used up (${:.4} spent)", standing.limits.cost_usd.unwrap_or(0.0), standing.spent.cost_usd),
+        Limit::Tokens => {
+            format!("the token limit of {} is used up ({} spent)", standing.limits.tokens.unwrap_or(0), standing.spent.tokens())
+        }
+        Limit::Cost => {
+            format!("the cost limit of ${:.2} is used up (${:.4} spent)", standing.limits.cost_usd.unwrap_or(0.0), standing.spent.cost_usd)
+        }
         Limit::Steps => format!("the limit of {} steps is used up", standing.limits.steps.unwrap_or(0)),
         Limit::Time => "the time limit is used up".to_owned(),
     }

@@ -9,8 +9,8 @@ use std::{
 };
 
 use posse_session::{
-    Before, BoxFuture, CallId, EffectKey, Finish, HookedCall, Ids, Live as _, Look, ModelError, ModelFailure, Outcome, Part, Reply, ReplyPart, Report, Request,
-    SessionId, Stop, Text, ToolCall, ToolContext, Wanted,
+    Before, BoxFuture, CallId, EffectKey, Finish, HookedCall, Ids, Live as _, Look, ModelError, ModelFailure, Outcome, Part, Reply,
+    ReplyPart, Report, Request, SessionId, Stop, Text, ToolCall, ToolContext, Wanted,
 };
 use serde_json::{Map, Value};
 use tokio::{
@@ -95,13 +95,29 @@ impl Desk {
 
     fn report_reply(&self, step: u64, reply: Result<Reply, ModelError>) -> Report {
         let prices = self.outfit.model.facts().prices;
-        let said_nothing = |reply: &Reply| !reply.parts.iter().any(|part| matches!(part, ReplyPart::Call { .. }) || matches!(part, ReplyPart::Text(text) if !text.trim().is_empty()));
-        let failed = |failure, words: String, usage| Report::ModelFailed { step, failure, words, retry_after: None, partial: Text::default(), usage };
+        let said_nothing = |reply: &Reply| {
+            !reply
+                .parts
+                .iter()
+                .any(|part| matches!(part, ReplyPart::Call { .. }) || matches!(part, ReplyPart::Text(text) if !text.trim().is_empty()))
+        };
+        let failed = |failure, words: String, usage| Report::ModelFailed {
+            step,
+            failure,
+            words,
+            retry_after: None,
+            partial: Text::default(),
+            usage,
+        };
         match reply {
-            Ok(reply) if said_nothing(&reply) && reply.finish == Finish::Refusal => {
-                failed(ModelFailure::BadRequest, "the model refused to answer; say it another way, or use another model".into(), reply.usage.priced(&prices))
+            Ok(reply) if said_nothing(&reply) && reply.finish == Finish::Refusal => failed(
+                ModelFailure::BadRequest,
+                "the model refused to answer; say it another way, or use another model".into(),
+                reply.usage.priced(&prices),
+            ),
+            Ok(reply) if said_nothing(&reply) => {
+                failed(ModelFailure::Malformed, "the model answered with nothing".into(), reply.usage.priced(&prices))
             }
-            Ok(reply) if said_nothing(&reply) => failed(ModelFailure::Malformed, "the model answered with nothing".into(), reply.usage.priced(&prices)),
             Ok(reply) => {
                 let (parts, calls) = self.sort(reply.parts);
                 Report::Reply { step, parts, calls, usage: reply.usage.priced(&prices), finish: reply.finish }
@@ -162,7 +178,9 @@ impl Desk {
                     match tokio::time::timeout(HOOK_MAX, hook.before_call(&seen)).await {
                         Ok(Before::Go) | Err(_) => {}
                         Ok(Before::Amend(amended)) => (input, by) = (amended.to_string(), hook.name().to_owned()),
-                        Ok(Before::Refuse(words)) => return Report::Looked { call, input: input.into(), look: Err(words), by: hook.name().to_owned() },
+                        Ok(Before::Refuse(words)) => {
+                            return Report::Looked { call, input: input.into(), look: Err(words), by: hook.name().to_owned() };
+                        }
                     }
                 }
                 let (_, look) = desk.look(&wanted.tool, &input);
@@ -189,7 +207,11 @@ impl Desk {
                         // A task of its own, so that a tool that panics is an outcome and not the end of the run.
                         let inner = Inner(tokio::spawn(async move { tool.run(&run, &context).await }));
                         let outcome = inner.outcome().await;
-                        desk.after(HookedCall { session: desk.session.clone(), call: call.clone(), tool: wanted.tool.clone(), input }, outcome).await
+                        desk.after(
+                            HookedCall { session: desk.session.clone(), call: call.clone(), tool: wanted.tool.clone(), input },
+                            outcome,
+                        )
+                        .await
                     }
                 };
                 Report::CallFinished { call, outcome }
@@ -212,7 +234,9 @@ fn spool(folder: &std::path::Path) -> PathBuf {
 
 /// The input as an object. Some models send the object as a string of JSON; that is meant well.
 pub(crate) fn parse(input: &str) -> Result<Value, String> {
-    let wrong = |found: &str| format!("The input of this call is not a JSON object: {found}. The call was not run; send it again with a valid object.");
+    let wrong = |found: &str| {
+        format!("The input of this call is not a JSON object: {found}. The call was not run; send it again with a valid object.")
+    };
     match serde_json::from_str(input) {
         Ok(Value::Object(fields)) => Ok(Value::Object(fields)),
         Ok(Value::String(inner)) => match serde_json::from_str(&inner) {
@@ -231,7 +255,9 @@ impl Inner {
     async fn outcome(mut self) -> Outcome {
         match (&mut self.0).await {
             Ok(outcome) => outcome,
-            Err(error) if error.is_panic() => Outcome::failed("The tool crashed; this is a bug of posse. What it had done so far is unknown: look before you go on."),
+            Err(error) if error.is_panic() => {
+                Outcome::failed("The tool crashed; this is a bug of posse. What it had done so far is unknown: look before you go on.")
+            }
             Err(_) => Outcome::cancelled(""),
         }
     }

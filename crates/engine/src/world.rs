@@ -40,6 +40,16 @@ pub struct Outfit {
 }
 
 impl Outfit {
+    /// Tools that hooks bring are offered like any other; a name that is taken stays with its first owner.
+    pub(crate) fn add_hooks_tools(&mut self) {
+        for tool in self.hooks.iter().flat_map(|hook| hook.tools()).collect::<Vec<_>>() {
+            if !self.tools.iter().any(|known| known.spec().name == tool.spec().name) {
+                self.head.tools.push(tool.spec().clone());
+                self.tools.push(tool);
+            }
+        }
+    }
+
     /// The tool a call names, ignoring case; `Err` lists near names for the model.
     pub(crate) fn tool(&self, name: &str) -> Result<&Arc<dyn Tool>, String> {
         let offered = || self.tools.iter().filter(|tool| self.head.tools.iter().any(|spec| spec.name == tool.spec().name));
