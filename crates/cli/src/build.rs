@@ -60,7 +60,12 @@ pub(crate) fn configuration(places: &Places, how: &How) -> Result<Config, Failur
     let mut rules = Vec::new();
     for (texts, action) in [(&how.allow, Verdict::Allow), (&how.ask, Verdict::Ask), (&how.deny, Verdict::Deny)] {
         for text in texts {
-            rules.extend(parse_rule_list(text, action, &places.home).map_err(|error| Failure::usage(error.to_string()))?);
+            let parsed = parse_rule_list(text, action, &places.home).map_err(|error| Failure::usage(error.to_string()))?;
+            // An unset variable in a script must not silently widen what is allowed.
+            if parsed.is_empty() && action != Verdict::Allow {
+                return Err(Failure::usage("an empty rule was given; write something like `edit` or `bash(git diff*)`"));
+            }
+            rules.extend(parsed);
         }
     }
     posse_config::load(places, &env, &Overrides { model: how.model.clone(), rules }).map_err(|error| Failure::usage(error.to_string()))
@@ -80,7 +85,7 @@ pub(crate) fn warn(config: &Config, quiet: bool) {
 }
 
 pub(crate) fn open_store(places: &Places) -> Result<Arc<Sqlite>, Failure> {
-    let store = Sqlite::open(&places.project_data_dir()).map_err(|error| Failure::failed(posse_api::words::storage(&error.to_string())))?;
+    let store = Sqlite::open(places.project_data_dir()).map_err(|error| Failure::failed(posse_api::words::storage(&error.to_string())))?;
     Ok(Arc::new(store))
 }
 

@@ -116,23 +116,20 @@ impl Desk {
         let outfit = build::outfit(&self.places, &self.config, model, &session)?;
         let narrator = Narrator::start(&self.hub, &session, 0, &self.how);
         let handle = self.hub.create(session, created, entry, outfit, self.limits()).await.map_err(open_failure)?;
-        self.drive(handle, 0, narrator).await
+        self.drive(handle, None, 0, narrator).await
     }
 
     /// Goes on with a session: with new words, or where it stopped.
     async fn go_on(self, summary: &Summary, entry: Option<Entry>) -> Result<Exit, Failure> {
         let model = self.model_of(summary)?;
         let outfit = build::outfit(&self.places, &self.config, model, &summary.session)?;
-        let then = match &entry {
-            Some(entry) => vec![Command::Say(entry.clone())],
-            None => vec![Command::Resume { by: By::User }],
-        };
+        let then = entry.clone().map_or(Command::Resume { by: By::User }, Command::Say);
         let narrator = Narrator::start(&self.hub, &summary.session, summary.head, &self.how);
-        match self.hub.open(&summary.session, &summary.root, outfit, self.limits(), then).await {
+        match self.hub.open(&summary.session, &summary.root, outfit, self.limits(), Vec::new()).await {
             Ok(handle) => {
                 // Without new words there may be nothing to do: then the last answer is what there is to say.
                 let since = if entry.is_some() { summary.head } else { 0 };
-                self.drive(handle, since, narrator).await
+                self.drive(handle, Some(then), since, narrator).await
             }
             Err(OpenError::Held { by }) => self.by_letter(summary, entry, by, narrator).await,
             Err(error) => Err(open_failure(error)),
@@ -150,7 +147,14 @@ impl Desk {
         build::model(&self.config, &self.how)
     }
 
-    async fn drive(self, handle: Handle, since: Seq, mut narrator: Narrator) -> Result<Exit, Failure> {
+    /// Does `first`, if there is something to do first, and goes on until the session is at rest.
+    async fn drive(self, handle: Handle, first: Option<Command>, since: Seq, mut narrator: Narrator) -> Result<Exit, Failure> {
+        // A session may be at rest already: what it comes to counts only from here.
+        if let Some(first) = first
+            && let Err(error) = handle.command(first).await
+        {
+            return self.broken(handle, since, error, narrator).await;
+        }
         let mut signals = Signals::listen().map_err(|error| Failure::failed(format!("signals: {error}")))?;
         let deadline = self.how.timeout.map(|limit| tokio::time::Instant::now() + limit);
         let settled = tokio::select! {

@@ -24,7 +24,8 @@ const STEPS: usize = 6;
 const CALLS: usize = 12;
 /// The appends of one uninterrupted run are about as many; a higher count would not kill.
 const APPENDS: usize = 20;
-const POINTS: &[&str] = &["before_append", "after_append"];
+/// Named points, and how often one run passes them.
+const POINTS: &[(&str, usize)] = &[("before_append", APPENDS), ("after_append", APPENDS), ("before_spawn", CALLS), ("after_spawn", CALLS)];
 /// Far above what a run takes, even on a busy machine: who needs longer hangs.
 const LIFE_MAX: Duration = Duration::from_secs(60);
 /// How long the processes of a dead posse may need to be gone.
@@ -44,6 +45,16 @@ fn nothing_acknowledged_is_lost_and_nothing_runs_twice() {
             worker.join().unwrap_or_else(|_| panic!("see above; repeat with POSSE_SEED={seed} POSSE_KILLS={kills}"));
         }
     });
+}
+
+#[test]
+fn a_recovery_that_is_killed_twice_is_recovered_too() {
+    let mut driver = Driver::new(1);
+    let first = [("after_spawn", 3), ("before_spawn", 5), ("after_append", 7), ("before_append", 8)];
+    for (number, (name, count)) in first.into_iter().enumerate() {
+        let deaths = [Death::Point(name, count), Death::Point("before_append", 1), Death::Point("after_append", 1)];
+        assert_eq!(driver.die(number, &deaths), deaths.len(), "{name}:{count}: every one of these points is passed");
+    }
 }
 
 fn env_number(name: &str) -> Option<u64> {
@@ -84,7 +95,7 @@ impl Driver {
 
     fn kill(mut self, kills: usize) {
         let begun = Instant::now();
-        self.round(0, 0);
+        self.die(0, &[]);
         let mut killed = 0;
         let rounds_max = 3 * kills + 10;
         for round in 1..rounds_max {
@@ -92,19 +103,18 @@ impl Driver {
                 println!("seed {}: {killed} kills in {round} sessions, {:?}", self.seed, begun.elapsed());
                 return;
             }
-            let deaths = self.rng.usize(1..=DEATHS_MAX);
-            killed += self.round(round, deaths);
+            let deaths: Vec<Death> = (0..self.rng.usize(1..=DEATHS_MAX)).map(|_| self.choose()).collect();
+            killed += self.die(round, &deaths);
         }
         panic!("only {killed} of {kills} kills hit in {rounds_max} sessions: runs end before they can be killed");
     }
 
-    /// One session with up to so many deaths; how many there were.
-    fn round(&mut self, number: usize, deaths: usize) -> usize {
+    /// One session that dies in these ways until it is done; how many of them it came to.
+    fn die(&mut self, number: usize, deaths: &[Death]) -> usize {
         let mut round = Round { prompt: format!("work w{number}"), session: None, promised: BTreeMap::new(), history: Vec::new() };
         let mut killed = 0;
-        for _ in 0..deaths {
-            let death = self.choose();
-            let done = self.live(&mut round, death);
+        for death in deaths {
+            let done = self.live(&mut round, *death);
             if done.signal.is_none() {
                 break;
             }
@@ -126,7 +136,10 @@ impl Driver {
         match self.rng.u8(0..4) {
             0 => Death::Process(moment),
             1 => Death::Group(moment),
-            _ => Death::Point(POINTS[self.rng.usize(0..POINTS.len())], self.rng.usize(1..=APPENDS)),
+            _ => {
+                let (name, passes) = POINTS[self.rng.usize(0..POINTS.len())];
+                Death::Point(name, self.rng.usize(1..=passes))
+            }
         }
     }
 
@@ -196,7 +209,7 @@ impl Driver {
         round.check(errors.is_empty(), || format!("a provider would have refused: {errors:#?}"));
         let ran = self.expect_each_call_once(round, number);
         self.expect_one_result_per_call(round, &ran);
-        self.expect_promised_events(round);
+        self.expect_promised_events(round, number);
         self.expect_no_process(round);
         self.expect_next_prompt(round);
     }
@@ -232,8 +245,8 @@ impl Driver {
         }
     }
 
-    /// What was printed with a `seq` is in the log, at that place; and the log has no gap.
-    fn expect_promised_events(&self, round: &Round) {
+    /// What was printed with a `seq` is in the log, at that place; the log has no gap; and what ran was recorded before.
+    fn expect_promised_events(&self, round: &Round, number: usize) {
         let id = round.session.as_deref().unwrap_or_else(|| panic!("{round} no session"));
         let shown = self.world.posse(&["sessions", "show", id, "--format", "json"]).expect_code(0).json();
         let events = shown["events"].as_array().unwrap_or_else(|| panic!("{round} no events in {shown}"));
@@ -246,6 +259,11 @@ impl Driver {
             if let (Some(event), Some(call)) = (event, line["call"].as_str()) {
                 round.check(event.to_string().contains(call), || format!("seq {seq} was {line} and is {event}"));
             }
+        }
+        let started: HashSet<&str> = events.iter().filter(|event| event["type"] == "call_started").filter_map(|event| event["call"].as_str()).collect();
+        let witness = std::fs::read_to_string(self.world.project.join(witness(number))).unwrap_or_default();
+        for id in witness.lines().filter_map(|line| line.split(' ').next()) {
+            round.check(started.contains(id), || format!("{id} ran and no log says that it was started"));
         }
     }
 

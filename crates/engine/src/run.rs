@@ -124,7 +124,7 @@ impl Run {
                 }
             }
             match self.wait().await {
-                Waited::Mail(next) => mail.push(next),
+                Waited::Mail(next) => mail.push(*next),
                 Waited::Again => {}
                 Waited::Closed => return,
             }
@@ -396,7 +396,7 @@ impl Run {
         };
         let lane_full = self.lane_full;
         tokio::select! {
-            mail = self.inbox.recv() => mail.map_or(Waited::Closed, Waited::Mail),
+            mail = self.inbox.recv() => mail.map_or(Waited::Closed, |mail| Waited::Mail(Box::new(mail))),
             () = alarm => Waited::Again,
             () = world.lanes.freed().notified(), if lane_full => Waited::Again,
             () = self.seen.closed() => Waited::Closed,
@@ -405,7 +405,7 @@ impl Run {
 }
 
 enum Waited {
-    Mail(Mail),
+    Mail(Box<Mail>),
     Again,
     Closed,
 }

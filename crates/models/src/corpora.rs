@@ -8,7 +8,10 @@ use std::{fs, path::PathBuf};
 use posse_session::{Finish, ModelError, ModelFailure, Progress, Reply, ReplyPart};
 
 use crate::{
-    anthropic, fold::{Fold, Phase}, openai, sse::Parser,
+    anthropic,
+    fold::{Fold, Phase},
+    openai,
+    sse::Parser,
 };
 
 /// Reads a stream to its end, as `http.rs` does.
@@ -95,11 +98,11 @@ fn frame(chunks: &str, protocol: Protocol) -> String {
 }
 
 fn calls(reply: &Reply) -> Vec<(&str, &str)> {
-    let call = |part| match part {
-        &ReplyPart::Call { ref tool, ref input, .. } => Some((tool.as_str(), input.as_str())),
+    let calls = reply.parts.iter().filter_map(|part| match part {
+        ReplyPart::Call { tool, input, .. } => Some((tool.as_str(), input.as_str())),
         _ => None,
-    };
-    reply.parts.iter().filter_map(call).collect()
+    });
+    calls.collect()
 }
 
 /// What every whole recording must give.

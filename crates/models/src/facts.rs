@@ -136,7 +136,8 @@ mod tests {
 
     #[test]
     fn what_the_user_says_counts_more() {
-        let said = FactsOverride { context: Some(4_000), output: None, cost: Some(Prices { input: 9.0, ..Prices::default() }), images: None };
+        let said =
+            FactsOverride { context: Some(4_000), output: None, cost: Some(Prices { input: 9.0, ..Prices::default() }), images: None };
         let facts = facts_of("gpt-4o", BTreeMap::from([("gpt-4o".to_owned(), said)]));
         assert_eq!((facts.context, facts.output, facts.prices.input, facts.images), (4_000, 4_000, 9.0, true));
         assert_eq!(facts.name, "p/gpt-4o");

@@ -40,7 +40,7 @@ const ENDING_WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// The end of a body follows its last event at once. Seen here, the connection can be used again; a server that keeps
 /// the stream open costs this much and a new connection.
-const LINGER_MAX: Duration = Duration::from_millis(20);
+const LINGER_MAX: Duration = Duration::from_millis(50);
 
 /// Shorter than this is a placeholder, and striking it out would make the words unreadable.
 const SECRET_BYTES_MIN: usize = 5;
@@ -71,7 +71,7 @@ impl Endpoint {
             .then(|| format!("no key for {}: set {}", provider.name, key_place.trim_start_matches("the key in ")));
         let header_values = provider.headers.iter().map(|(_, value)| value.as_str());
         let secrets = key.into_iter().chain(header_values).filter(|secret| SECRET_BYTES_MIN <= secret.len()).map(str::to_owned).collect();
-        let road = url.as_ref().map_or(Road::Loopback, Road::to);
+        let road = url.as_ref().map(Road::to).unwrap_or_default();
         Self { road, headers: headers(provider.api, key, &provider.headers), url, secrets, key_place, missing_key }
     }
 
@@ -80,13 +80,7 @@ impl Endpoint {
     }
 
     /// Sends the body and folds the answer. One attempt; dropping it closes the connection.
-    pub(crate) async fn exchange<F: Fold>(
-        &self,
-        body: Vec<u8>,
-        idle_max: Duration,
-        fold: F,
-        live: &dyn Live,
-    ) -> Result<Reply, ModelError> {
+    pub(crate) async fn exchange<F: Fold>(&self, body: Vec<u8>, idle_max: Duration, fold: F, live: &dyn Live) -> Result<Reply, ModelError> {
         let answer = match self.open(body, idle_max).await {
             Ok(response) => read(response, idle_max, fold, live).await,
             Err(error) => Err(error),
@@ -274,14 +268,13 @@ fn is_its_own(known: &KnownProvider, url: Option<&Url>) -> bool {
     !known.key_env.is_empty() && own.as_ref().and_then(Url::host_str) == url.and_then(Url::host_str)
 }
 
-/// How a request travels; each has its own client, because they cost differently.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Road {
-    /// No proxy, no certificates.
-    Loopback,
-    /// No certificates.
-    Plain,
-    Encrypted,
+/// How a request travels; each way has its own client, because they cost differently.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Road {
+    /// Stays on this machine: never through a proxy.
+    is_loopback: bool,
+    /// Needs certificates, and reading them takes longer than all the rest of a start.
+    is_encrypted: bool,
 }
 
 impl Road {
@@ -290,11 +283,7 @@ impl Road {
         let is_loopback = host == "localhost"
             || host.ends_with(".localhost")
             || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
-        match url.scheme() {
-            "http" if is_loopback => Self::Loopback,
-            "http" if !proxy_is_encrypted() => Self::Plain,
-            _ => Self::Encrypted,
-        }
+        Self { is_loopback, is_encrypted: url.scheme() == "https" || (!is_loopback && proxy_is_encrypted()) }
     }
 }
 
@@ -304,8 +293,8 @@ fn proxy_is_encrypted() -> bool {
 }
 
 fn client(road: Road) -> Result<&'static Client, ModelError> {
-    static CLIENTS: [OnceLock<Client>; 3] = [OnceLock::new(), OnceLock::new(), OnceLock::new()];
-    let slot = &CLIENTS[road as usize];
+    static CLIENTS: [OnceLock<Client>; 4] = [const { OnceLock::new() }; 4];
+    let slot = &CLIENTS[2 * usize::from(road.is_loopback) + usize::from(road.is_encrypted)];
     if let Some(client) = slot.get() {
         return Ok(client);
     }
@@ -326,13 +315,9 @@ fn build_client(road: Road) -> reqwest::Result<Client> {
         .http1_only()
         // A key must not follow a redirect to somewhere else.
         .redirect(reqwest::redirect::Policy::none());
-    match road {
-        Road::Loopback => builder.no_proxy().tls_certs_only([]),
-        Road::Plain => builder.tls_certs_only([]),
-        // A loopback server with a certificate is as little a case for a proxy, but its name may be anything.
-        Road::Encrypted => builder,
-    }
-    .build()
+    let builder = if road.is_loopback { builder.no_proxy() } else { builder };
+    let builder = if road.is_encrypted { builder } else { builder.tls_certs_only([]) };
+    builder.build()
 }
 
 #[cfg(test)]
@@ -361,15 +346,15 @@ mod tests {
 
     #[test]
     fn only_encrypted_roads_cost_certificates_and_loopback_never_meets_a_proxy() {
-        for (url, road) in [
-            ("http://127.0.0.1:9000", Road::Loopback),
-            ("http://[::1]:9000", Road::Loopback),
-            ("http://localhost:9000", Road::Loopback),
-            ("http://10.0.0.7", Road::Plain),
-            ("https://127.0.0.1", Road::Encrypted),
-            ("https://api.anthropic.com", Road::Encrypted),
+        for (url, is_loopback, is_encrypted) in [
+            ("http://127.0.0.1:9000", true, false),
+            ("http://[::1]:9000", true, false),
+            ("http://localhost:9000", true, false),
+            ("http://10.0.0.7", false, false),
+            ("https://127.0.0.1", true, true),
+            ("https://api.anthropic.com", false, true),
         ] {
-            assert_eq!(Road::to(&Url::parse(url).unwrap()), road, "{url}");
+            assert_eq!(Road::to(&Url::parse(url).unwrap()), Road { is_loopback, is_encrypted }, "{url}");
         }
     }
 }

@@ -23,7 +23,8 @@ mod stories;
 use std::sync::Arc;
 
 use posse_session::{
-    BoxFuture, Finish, Head, Live, Message, Model, ModelError, ModelFacts, ModelFailure, Prices, Progress, Reply, ReplyPart, Request, ToolChoice, Usage,
+    BoxFuture, Finish, Head, Live, Message, Model, ModelError, ModelFacts, ModelFailure, Prices, Progress, Reply, ReplyPart, Request,
+    ToolChoice, Usage,
 };
 use serde::Serialize;
 

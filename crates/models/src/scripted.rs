@@ -13,8 +13,8 @@ use std::{
 };
 
 use posse_session::{
-    BoxFuture, Finish, Head, Live, Message, Model, ModelError, ModelFacts, ModelFailure, Prices, Progress, Reply, ReplyPart, Request, Role, SessionId,
-    ToolChoice, Usage,
+    BoxFuture, Finish, Head, Live, Message, Model, ModelError, ModelFacts, ModelFailure, Prices, Progress, Reply, ReplyPart, Request, Role,
+    SessionId, ToolChoice, Usage,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -145,7 +145,8 @@ impl Scripted {
     pub fn new<R: Into<ScriptedReply>>(replies: impl IntoIterator<Item = R>) -> Self {
         let replies: Vec<ScriptedReply> = replies.into_iter().map(Into::into).collect();
         Self::with(move |seen| {
-            let past_the_end = || ScriptedReply::failing(ModelFailure::BadRequest, format!("the script has only {} replies", replies.len()));
+            let past_the_end =
+                || ScriptedReply::failing(ModelFailure::BadRequest, format!("the script has only {} replies", replies.len()));
             replies.get(seen.position).cloned().unwrap_or_else(past_the_end)
         })
     }

@@ -1,4 +1,5 @@
 //! The scripted model as other crates' tests use it.
+#![allow(clippy::unwrap_used, reason = "helpers of tests may panic like tests")]
 
 use std::{io::Write, sync::Mutex, time::Duration};
 
@@ -78,7 +79,10 @@ async fn a_script_can_be_a_file() {
     let reply = ask(&model, 0).await.unwrap();
     assert_eq!(reply.parts[2], ReplyPart::Call { id: "call_0_0".into(), tool: "x".into(), input: "{broken".into() });
     let error = ask(&model, 1).await.unwrap_err();
-    assert_eq!((error.failure, error.retry_after, error.partial.as_str()), (ModelFailure::RateLimited, Some(Duration::from_millis(1500)), "ha"));
+    assert_eq!(
+        (error.failure, error.retry_after, error.partial.as_str()),
+        (ModelFailure::RateLimited, Some(Duration::from_millis(1500)), "ha")
+    );
     assert!(matches!(Scripted::load("/nowhere.json".as_ref()), Err(LoadError::Unreadable { .. })));
     write!(file, "x").unwrap();
     assert!(matches!(Scripted::load(file.path()), Err(LoadError::Malformed { .. })));

@@ -9,10 +9,12 @@ use crate::{
     event::{Event, Hold, Record, Segment},
     ids::{CallId, Seq},
     outcome::{Answer, How, Outcome, Scope},
+    decide::ATTEMPTS_MAX,
     queue::{Waiting, fingerprint},
     rule::{Decision, Rule, Verdict},
     state::{Birth, CallState, Configuration, OpenCall, OpenStep, OpenTask, Retry, Session},
     task::To,
+    text::INLINE_BYTES_MAX,
     usage::Usage,
 };
 
@@ -30,12 +32,12 @@ impl Session {
             Event::Queued { entry } => {
                 self.queue.push(entry, record.seq);
                 self.woken_by(&entry.source);
-                self.open_round();
+                self.open_round_unless_held();
             }
             Event::StepStarted { step, took, closing, .. } => {
                 self.queue.take(took);
                 self.step = Some(OpenStep { step: *step, closing: *closing, since: record.at });
-                (self.steps, self.answering, self.cut_short, self.resumed) = (step + 1, true, false, false);
+                (self.steps, self.answering, self.cut_short, self.resumed) = (step.saturating_add(1), true, false, false);
                 self.retry.at = None;
                 self.open_round();
             }
@@ -44,8 +46,10 @@ impl Session {
             Event::StepFailed { failure, error, retry_at, usage, .. } => {
                 self.step = None;
                 self.spend(*usage);
+                // A step that gave way to a more urgent entry did not fail.
+                let failed = self.retry.count.saturating_add(u32::from(failure.is_some()));
                 match retry_at {
-                    Some(at) => self.retry = Retry { count: self.retry.count + 1, at: Some(*at) },
+                    Some(at) => self.retry = Retry { count: failed, at: Some(*at) },
                     None if failure.is_some() => self.stand_still(Hold::ModelError, How::Failed, error),
                     None => {}
                 }
@@ -111,7 +115,7 @@ impl Session {
     fn apply_replied(&mut self, seq: Seq, calls: u64, usage: Usage) {
         let closing = self.step.take().is_some_and(|step| step.closing);
         self.spend(usage);
-        self.last_input = usage.input + usage.cache_read + usage.cache_write;
+        self.last_input = usage.input.saturating_add(usage.cache_read).saturating_add(usage.cache_write);
         (self.last_reply, self.round.reply) = (Some(seq), Some(seq));
         (self.retry, self.takeovers) = (Retry::default(), 0);
         self.answering = 0 < calls && !closing;
@@ -121,14 +125,17 @@ impl Session {
     }
 
     fn apply_called(&mut self, record: &Record) {
-        let Event::Called { call, tool, input, repeatable, decision, .. } = &record.event else { return };
+        let Event::Called { call, tool, input, title, repeatable, decision, .. } = &record.event else { return };
+        // A long input may be here or in a blob; its fingerprint must be the same for both.
         let print = match input.inline() {
-            Some(text) => fingerprint(tool) ^ fingerprint(text).rotate_left(1),
-            None => fingerprint(&format!("{tool} {input:?}")),
+            Some(text) if text.len() <= INLINE_BYTES_MAX => fingerprint(tool) ^ fingerprint(text).rotate_left(1),
+            _ => fingerprint(&format!("{tool} {title} {}", input.bytes())),
         };
-        self.repeats = (print, if self.repeats.0 == print { self.repeats.1 + 1 } else { 1 });
+        let repeats = if self.repeats.0 == print { self.repeats.1.saturating_add(1) } else { 1 };
+        self.repeats = (print, repeats);
         let state = decision.clone().map_or(CallState::Unlooked, CallState::Judged);
-        self.calls.push(OpenCall { call: call.clone(), tool: tool.clone(), seq: record.seq, repeatable: *repeatable, attempts: 0, state });
+        let (call, tool, repeatable) = (call.clone(), tool.clone(), *repeatable);
+        self.calls.push(OpenCall { call, tool, seq: record.seq, repeatable, attempts: 0, repeats, state });
     }
 
     fn apply_answered(&mut self, call: &CallId, answer: &Answer) {
@@ -149,8 +156,7 @@ impl Session {
     }
 
     fn apply_interrupted(&mut self, hold: Hold) {
-        self.cut_short = self.answering || !self.calls.is_empty();
-        (self.step, self.answering) = (None, false);
+        self.step = None;
         self.stop_running();
         let how = if matches!(hold, Hold::ModelError | Hold::TakeOvers) { How::Failed } else { How::Stopped };
         let words = if hold == Hold::TakeOvers { "three processes died while running this session" } else { "interrupted" };
@@ -159,21 +165,21 @@ impl Session {
 
     /// What the lost owner had open: the step is asked again, calls that only read run again.
     fn apply_took_over(&mut self, record: &Record) {
-        self.takeovers += 1;
+        self.takeovers = self.takeovers.saturating_add(1);
         if self.step.take().is_some() {
             self.retry.at = Some(record.at);
         }
         for open in &mut self.calls {
-            if open.repeatable && open.state == CallState::Running {
+            if open.repeatable && open.state == CallState::Running && open.attempts < ATTEMPTS_MAX {
                 open.state = CallState::Judged(Decision::allow());
             }
         }
     }
 
     fn apply_compacted(&mut self, seq: Seq, tail_from: Seq) {
-        let mut closed = vec![Segment { session: self.id.clone(), from: seq - 1, to: seq }];
+        let mut closed = vec![Segment { session: self.id.clone(), from: seq.saturating_sub(1), to: seq }];
         closed.extend(
-            self.own_stretches(seq - 1)
+            self.own_stretches(seq.saturating_sub(1))
                 .into_iter()
                 .filter(|own| tail_from < own.to)
                 .map(|own| Segment { from: own.from.max(tail_from), ..own }),
@@ -184,7 +190,7 @@ impl Session {
 
     fn apply_reverted(&mut self, seq: Seq, to: Seq) {
         let foreign = self.transcript.closed.iter().filter(|segment| segment.session != self.id).cloned();
-        let own = self.own_stretches(seq - 1).into_iter().filter(|own| own.from < to).map(|own| Segment { to: own.to.min(to), ..own });
+        let own = self.own_stretches(seq.saturating_sub(1)).into_iter().filter(|own| own.from < to).map(|own| Segment { to: own.to.min(to), ..own });
         self.transcript.closed = Arc::new(foreign.chain(own).collect());
         self.transcript.open_from = seq;
     }
@@ -218,7 +224,7 @@ impl Session {
                         self.woken_by(&source);
                         let (delivery, priority, bytes, seq) = (Delivery::NextStep, Priority::Later, result.bytes(), record.seq);
                         self.queue.push_notice(Waiting { id: entry.clone(), source, delivery, priority, bytes, seq });
-                        self.open_round();
+                        self.open_round_unless_held();
                     }
                     To::Internal => {}
                 }
@@ -252,6 +258,13 @@ impl Session {
         }
     }
 
+    /// What only waits starts nothing: a held session would end the new round at once, as completed.
+    fn open_round_unless_held(&mut self) {
+        if self.hold.is_none() {
+            self.open_round();
+        }
+    }
+
     fn open_round(&mut self) {
         if !self.round.open {
             let number = self.round.number + 1;
@@ -260,7 +273,10 @@ impl Session {
         }
     }
 
+    /// The turn is over without its answer; a resume goes on with it.
     fn stand_still(&mut self, hold: Hold, how: How, words: &str) {
+        self.cut_short |= self.answering || !self.calls.is_empty();
+        self.answering = false;
         self.hold = Some(hold);
         (self.round.how, self.round.error) = (how, words.chars().take(ERROR_CHARS_MAX).collect());
     }
@@ -287,7 +303,7 @@ impl Session {
         }
         // A failure before the call was ever started is the model's: its input made no sense.
         match outcome {
-            Outcome::Failed { .. } if attempts == 0 => self.misfires += 1,
+            Outcome::Failed { .. } if attempts == 0 => self.misfires = self.misfires.saturating_add(1),
             Outcome::Lost { .. } => {}
             _ => (self.misfires, self.takeovers) = (0, 0),
         }

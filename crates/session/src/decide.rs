@@ -10,12 +10,13 @@ use crate::{
     ids::{AskId, CallId, EntryId, SessionId},
     limit::Limit,
     outcome::{Answer, By, Outcome},
+    part::Part,
     retry::retry_after,
     rule::{Decision, Touch, Verdict, judge},
     seams::Look,
     state::{CallState, OpenCall, Session},
     task::To,
-    text::Text,
+    text::{Text, clip},
     words,
 };
 
@@ -26,7 +27,16 @@ const REPEATS_MAX: u32 = 3;
 const TAKEOVERS_MAX: u32 = 3;
 
 /// A call that only reads is started at most so often.
-const ATTEMPTS_MAX: u32 = 3;
+pub(crate) const ATTEMPTS_MAX: u32 = 3;
+
+/// How many touches of a call are recorded. All of them are judged.
+const TOUCHES_MAX: usize = 8;
+
+/// Words in an event that cannot leave it for a blob: an error, a refusal, a title. Two paragraphs.
+const WORDS_BYTES_MAX: usize = 2 * 1024;
+
+/// A reply of more parts than this does not say where its calls stood; they follow it in order.
+const PARTS_MAX: usize = 64;
 
 impl Session {
     pub fn decide(&self, command: Command, given: &Given) -> Vec<Event> {
@@ -79,7 +89,10 @@ impl Session {
 
     fn take_report(&self, report: Report, given: &Given) -> Vec<Event> {
         match report {
-            Report::Reply { step, parts, calls, usage, finish } if self.is_at(step) => {
+            Report::Reply { step, mut parts, calls, usage, finish } if self.is_at(step) => {
+                if PARTS_MAX < parts.len() {
+                    parts.retain(|part| !matches!(part, Part::Call { .. }));
+                }
                 let mut events = vec![Event::Replied { step, parts, calls: calls.len() as u64, usage, finish }];
                 events.extend(self.called(calls, given));
                 if self.step.as_ref().is_some_and(|open| open.closing) {
@@ -92,7 +105,7 @@ impl Session {
                 vec![Event::StepFailed {
                     step,
                     failure: Some(failure),
-                    error: words,
+                    error: clip(words, WORDS_BYTES_MAX),
                     retry_at: wait.map(|wait| given.now.plus(wait)),
                     partial,
                     usage,
@@ -133,9 +146,9 @@ impl Session {
                 tool: wanted.tool.clone(),
                 input: wanted.input.clone(),
                 wire_id: wanted.wire_id.clone(),
-                touches: wanted.touches(),
+                touches: recorded(wanted.touches()),
                 repeatable: wanted.look.as_ref().is_ok_and(|look| look.repeatable),
-                title: wanted.look.as_ref().map(|look| look.title.clone()).unwrap_or_default(),
+                title: clip(wanted.look.as_ref().map(|look| look.title.clone()).unwrap_or_default(), WORDS_BYTES_MAX),
                 decision: None,
             };
             after.note_repeat(&called);
@@ -154,7 +167,7 @@ impl Session {
                 Ok(_) if given.looks => events.push(called),
                 Ok(look) => {
                     after.misfires = 0;
-                    let verdict = after.judge(&wanted.tool, look.touches, given);
+                    let verdict = after.judge(&wanted.tool, look.touches, after.repeats.1, given);
                     if let Event::Called { decision, touches, .. } = &mut called {
                         if let Some(doom) = verdict.touch.clone().filter(|touch| touch.key == "doom_loop") {
                             touches.push(doom);
@@ -178,8 +191,8 @@ impl Session {
     }
 
     /// Today's rules and every ceiling; a repeated call is a touch of its own; a person's grant lifts an ask, never a deny.
-    fn judge(&self, tool: &str, mut touches: Vec<Touch>, given: &Given) -> Decision {
-        if REPEATS_MAX <= self.repeats.1 {
+    fn judge(&self, tool: &str, mut touches: Vec<Touch>, repeats: u32, given: &Given) -> Decision {
+        if REPEATS_MAX <= repeats {
             if touches.is_empty() {
                 touches.push(Touch::new(crate::rule::key_of(tool), "*"));
             }
@@ -187,13 +200,19 @@ impl Session {
         }
         let ceiling = self.birth.as_ref().map_or(&[][..], |birth| &birth.ceiling);
         let decision = judge(tool, &touches, given.rules, ceiling);
-        match (&decision.verdict, &decision.touch) {
-            (Verdict::Ask, Some(touch)) if self.grants.matching(touch).is_some() => {
-                let left: Vec<Touch> = touches.iter().filter(|touch| self.grants.matching(touch).is_none()).cloned().collect();
+        let decision = match (&decision.verdict, &decision.touch) {
+            (Verdict::Ask, Some(touch)) if self.has_granted(touch) => {
+                let left: Vec<Touch> = touches.iter().filter(|touch| !self.has_granted(touch)).cloned().collect();
                 if left.is_empty() { Decision { verdict: Verdict::Allow, ..decision } } else { judge(tool, &left, given.rules, ceiling) }
             }
             _ => decision,
-        }
+        };
+        Decision { touch: decision.touch.map(Touch::clipped), ..decision }
+    }
+
+    /// A person allowed a thing, not a pattern: what it was called may well hold a star.
+    fn has_granted(&self, touch: &Touch) -> bool {
+        self.grants.0.iter().any(|grant| grant.key == touch.key && grant.pattern == touch.pattern)
     }
 
     /// What a verdict leads to, beyond itself.
@@ -213,12 +232,13 @@ impl Session {
     }
 
     fn looked(&self, call: CallId, input: Text, look: Result<Look, String>, by: String, given: &Given) -> Vec<Event> {
-        let Some(OpenCall { state: CallState::Unlooked, tool, .. }) = self.call(&call) else { return Vec::new() };
+        let Some(OpenCall { state: CallState::Unlooked, tool, repeats, .. }) = self.call(&call) else { return Vec::new() };
         match look {
             Err(words) => vec![Event::CallFinished { call, outcome: Outcome::denied(words) }],
             Ok(look) => {
-                let decision = self.judge(tool, look.touches.clone(), given);
-                let mut events = vec![Event::Looked { call: call.clone(), input, touches: look.touches, by, decision: decision.clone() }];
+                let decision = self.judge(tool, look.touches.clone(), *repeats, given);
+                let touches = recorded(look.touches);
+                let mut events = vec![Event::Looked { call: call.clone(), input, touches, by, decision: decision.clone() }];
                 events.extend(self.follow(&call, &decision, given));
                 events
             }
@@ -232,6 +252,10 @@ impl Session {
             Answer::Yes { .. } => None,
             Answer::No { say } => Some(Outcome::denied(words::refused(say))),
         };
+        let answer = match answer {
+            Answer::No { say } => Answer::No { say: clip(say, WORDS_BYTES_MAX) },
+            yes => yes,
+        };
         let mut events = vec![Event::Answered { ask, call: call.clone(), answer, by }];
         events.extend(refused.map(|outcome| Event::CallFinished { call, outcome }));
         events
@@ -239,7 +263,10 @@ impl Session {
 
     /// Ends the turn here: drops the stream, cancels what has not started, tells foreground tasks to stop.
     fn halt(&self, fact: Event, why: &str, partial: Text, by: By) -> Vec<Event> {
-        let idle = self.step.is_none() && self.calls.is_empty() && !self.wants_step();
+        // Esc leaves background tasks alone, and their ends may be heard; any other stop also holds a session that waits for them.
+        let hold = if let Event::Interrupted { hold, .. } = &fact { *hold } else { Hold::Limit };
+        let waits = !self.tasks.is_empty() && hold != Hold::Esc && self.hold != Some(hold);
+        let idle = self.step.is_none() && self.calls.is_empty() && !self.wants_step() && !waits;
         if idle {
             return Vec::new();
         }
@@ -281,6 +308,14 @@ impl Session {
             match &open.state {
                 CallState::Running | CallState::Stopping if !again => {
                     events.push(Event::CallFinished { call: open.call.clone(), outcome: Outcome::Lost { partial: Text::default() } });
+                }
+                // The append that held the session was torn: what it had not started, it cancels.
+                CallState::Unlooked | CallState::Judged(_) | CallState::Asked { .. } if self.hold.is_some() => {
+                    events.push(Event::CallFinished { call: open.call.clone(), outcome: Outcome::cancelled("") });
+                }
+                // The append that sent the task to the background was torn: its call is still to be answered.
+                CallState::Waiting { task } if self.tasks.get(task).is_none_or(|open_task| open_task.waiting.is_none()) => {
+                    events.push(Event::CallFinished { call: open.call.clone(), outcome: Outcome::done(words::launched(task)) });
                 }
                 CallState::Judged(decision) => events.extend(self.follow(&open.call, decision, given)),
                 CallState::Asked { ask, decision } if given.asking == Asking::Nobody => {
@@ -327,6 +362,11 @@ impl Session {
             None => Vec::new(),
         }
     }
+}
+
+/// What an event keeps of what a call touches.
+fn recorded(touches: Vec<Touch>) -> Vec<Touch> {
+    touches.into_iter().take(TOUCHES_MAX).map(Touch::clipped).collect()
 }
 
 fn refuse(ask: AskId, call: CallId, decision: &Decision) -> Vec<Event> {

@@ -64,7 +64,7 @@ impl Standing {
     pub fn admit(&self, wish: Wish) -> Admission {
         let mut output_max = wish.output_max;
         if let Some(limit) = self.limits.tokens {
-            let left = limit.saturating_sub(self.spent.tokens() + self.reserved.tokens + wish.input_estimate);
+            let left = limit.saturating_sub(self.spent.tokens()).saturating_sub(self.reserved.tokens).saturating_sub(wish.input_estimate);
             if left == 0 {
                 return Admission::Refused(Limit::Tokens);
             }
@@ -85,7 +85,7 @@ impl Standing {
             }
         }
         let reserved = Reserved {
-            tokens: wish.input_estimate + output_max,
+            tokens: wish.input_estimate.saturating_add(output_max),
             cost_usd: input_cost + output_max as f64 * wish.prices.output / 1_000_000.0,
         };
         match self.limits.steps {

@@ -16,6 +16,9 @@ pub const QUEUE_MAX: usize = 1_000;
 /// What one step takes in at most; a single larger entry goes alone.
 const STEP_BYTES_MAX: u64 = 256 * 1024;
 
+/// So many entries at most: their ids are all in one `StepStarted`, which is an event like any other.
+const STEP_ENTRIES_MAX: usize = 200;
+
 /// How many sender's ids are remembered. Letters are deleted by the append that takes them in, so only the last few can come twice.
 const SEEN_MAX: usize = 512;
 
@@ -50,7 +53,7 @@ impl Queue {
     }
 
     pub fn knows(&self, id: &EntryId) -> bool {
-        self.seen.contains(&fingerprint(id.as_str()))
+        self.seen.contains(&fingerprint(id.as_str())) || self.waiting.iter().any(|waiting| waiting.id == *id)
     }
 
     /// Whether there is room. A task's end, a timer and a hook always fit.
@@ -93,7 +96,7 @@ impl Queue {
             due.retain(|waiting| waiting.source.is_notice());
         }
         let mut bytes = 0;
-        let fits = due.iter().take_while(|waiting| {
+        let fits = due.iter().take(STEP_ENTRIES_MAX).take_while(|waiting| {
             bytes += waiting.bytes;
             bytes <= STEP_BYTES_MAX || bytes == waiting.bytes
         });

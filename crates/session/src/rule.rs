@@ -6,6 +6,11 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::text::clip;
+
+/// What an event keeps of one touch; a shell command may be as long as a file.
+const TOUCH_BYTES_MAX: usize = 512;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -36,6 +41,11 @@ pub struct Touch {
 impl Touch {
     pub fn new(key: impl Into<String>, pattern: impl Into<String>) -> Self {
         Self { key: key.into(), pattern: pattern.into() }
+    }
+
+    /// As it is recorded. The verdict was on the whole of it, and the call's input has it whole.
+    pub(crate) fn clipped(self) -> Self {
+        Self { pattern: clip(self.pattern, TOUCH_BYTES_MAX), ..self }
     }
 }
 
@@ -153,12 +163,8 @@ pub fn judge(tool: &str, touches: &[Touch], rules: &Rules, ceiling: &[Rules]) ->
 pub fn wildcard(input: &str, pattern: &str) -> bool {
     let input: Vec<char> = input.chars().map(slash).collect();
     let pattern: Vec<char> = pattern.chars().map(slash).collect();
-    if let Some(bare) = pattern.strip_suffix(&[' ', '*']) {
-        if glob(&input, bare) {
-            return true;
-        }
-    }
-    glob(&input, &pattern)
+    let optional_tail = pattern.strip_suffix(&[' ', '*']);
+    optional_tail.is_some_and(|bare| glob(&input, bare)) || glob(&input, &pattern)
 }
 
 fn slash(letter: char) -> char {

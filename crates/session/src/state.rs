@@ -88,6 +88,8 @@ pub struct OpenCall {
     pub seq: Seq,
     pub repeatable: bool,
     pub attempts: u32,
+    /// How often the same call came in a row, with this one.
+    pub repeats: u32,
     pub state: CallState,
 }
 

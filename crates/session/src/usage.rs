@@ -22,7 +22,7 @@ pub struct Usage {
 impl Usage {
     /// What counts against a token budget.
     pub fn tokens(&self) -> u64 {
-        self.input + self.output + self.cache_read + self.cache_write
+        [self.output, self.cache_read, self.cache_write].into_iter().fold(self.input, u64::saturating_add)
     }
 
     /// The same tokens with their price at these prices.
@@ -37,10 +37,11 @@ impl Usage {
 
 impl AddAssign for Usage {
     fn add_assign(&mut self, more: Self) {
-        self.input += more.input;
-        self.output += more.output;
-        self.cache_read += more.cache_read;
-        self.cache_write += more.cache_write;
+        // A provider may count nonsense; that is no reason to panic.
+        self.input = self.input.saturating_add(more.input);
+        self.output = self.output.saturating_add(more.output);
+        self.cache_read = self.cache_read.saturating_add(more.cache_read);
+        self.cache_write = self.cache_write.saturating_add(more.cache_write);
         self.cost_usd += more.cost_usd;
     }
 }

@@ -28,6 +28,7 @@ async fn main() {
     opening(folder.path()).await;
     appending(folder.path()).await;
     reading(folder.path()).await;
+    listing(folder.path()).await;
 }
 
 async fn opening(folder: &Path) {
@@ -92,4 +93,24 @@ async fn reading(folder: &Path) {
     let begun = Instant::now();
     let records = store.read(&id("ses_a"), records.len() as u64 - 100, 100).await.expect("the log can be read");
     println!("read the last {} events: {:.1?}", records.len(), begun.elapsed());
+}
+
+async fn listing(folder: &Path) {
+    let store = Sqlite::open(folder.join("listing")).expect("the store opens");
+    let mut writers = tokio::task::JoinSet::new();
+    for writer in 0..100 {
+        let store = store.clone();
+        writers.spawn(async move {
+            for number in 0..100 {
+                let root = format!("ses_{writer}_{number}");
+                Owner::of(&store, &root).await.append(vec![created(&root)]).await;
+            }
+        });
+    }
+    writers.join_all().await;
+    for _ in 0..2 {
+        let begun = Instant::now();
+        let listed = store.summaries(None).await.expect("the views can be read");
+        println!("list {} sessions: {:.1?}", listed.len(), begun.elapsed());
+    }
 }

@@ -1,5 +1,7 @@
 //! What every store promises. One suite, run on each of them: a new store is one more module at the end.
 
+#![allow(clippy::unwrap_used, reason = "a promise that is not kept should panic")]
+
 mod support;
 
 use std::time::Duration;

@@ -1,5 +1,7 @@
 //! What only the SQLite store promises: its file, other processes, crashes, views made anew, speed and size.
 
+#![allow(clippy::unwrap_used, reason = "a promise that is not kept should panic")]
+
 mod support;
 
 use std::{
@@ -115,16 +117,18 @@ async fn views_made_anew_are_the_views_that_were_kept() {
     assert_eq!(store.rebuild_views().await.unwrap(), 3);
     assert_eq!(store.summaries(None).await.unwrap(), kept);
 
-    // Views of another version, and none at all.
-    raw(folder.path())
-        .execute_batch("UPDATE summaries SET version = 0, body = '{}' WHERE session = 1; DELETE FROM summaries WHERE session = 2")
-        .unwrap();
+    // A view of another version, one that is missing, and then none at all.
+    let spoil = "UPDATE summaries SET version = 0, body = json_set(body, '$.title', 'old') WHERE session = 1; DELETE FROM summaries WHERE session = 2";
+    raw(folder.path()).execute_batch(spoil).unwrap();
     assert_eq!(store.summaries(None).await.unwrap(), kept);
     drop(store);
     raw(folder.path()).execute("DELETE FROM summaries", []).unwrap();
     let store = open(folder.path());
     assert_eq!(store.summaries(None).await.unwrap(), kept);
-    raw(folder.path()).execute("DELETE FROM summaries", []).unwrap();
+
+    // The writer trusts no view that is behind its log.
+    store.rebuild_views().await.unwrap();
+    raw(folder.path()).execute("UPDATE summaries SET body = json_set(body, '$.head', 1, '$.calls', 0)", []).unwrap();
     let mut owner = Owner::of(&store, "ses_b").await;
     owner.append(vec![queued("more")]).await;
     let listed = store.summaries(None).await.unwrap();
@@ -314,5 +318,5 @@ async fn ten_thousand_sessions_are_listed_quickly() {
     println!("{} sessions listed in {:?}", listed.len(), begun.elapsed());
     assert_eq!(listed.len(), 10_000);
     assert!(listed.is_sorted_by(|one, other| other.updated <= one.updated));
-    assert!(begun.elapsed() < Duration::from_secs(1));
+    assert!(begun.elapsed() < SOON, "a loose bound: the machine may be busy; see examples/throughput.rs");
 }

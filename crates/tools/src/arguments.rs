@@ -42,7 +42,9 @@ impl<'a> Arguments<'a> {
         std::iter::once(&parameter.name).chain(parameter.also).find_map(|name| {
             let folded = fold(name);
             let exact = self.values.get(*name);
-            exact.or_else(|| self.values.iter().find(|(key, _)| fold(key) == folded).map(|(_, value)| value)).filter(|value| !value.is_null())
+            exact
+                .or_else(|| self.values.iter().find(|(key, _)| fold(key) == folded).map(|(_, value)| value))
+                .filter(|value| !value.is_null())
         })
     }
 
@@ -74,7 +76,9 @@ impl<'a> Arguments<'a> {
     pub(crate) fn maybe_number(&self, parameter: Parameter) -> Result<Option<u64>, String> {
         let Some(value) = self.find(parameter) else { return Ok(None) };
         let number = match value {
-            Value::Number(number) => number.as_u64().or_else(|| number.as_f64().filter(|float| float.fract() == 0.0 && (0.0..9e15).contains(float)).map(|float| float as u64)),
+            Value::Number(number) => number
+                .as_u64()
+                .or_else(|| number.as_f64().filter(|float| float.fract() == 0.0 && (0.0..9e15).contains(float)).map(|float| float as u64)),
             Value::String(text) => text.trim().parse().ok(),
             _ => None,
         };
@@ -94,11 +98,20 @@ impl<'a> Arguments<'a> {
     pub(crate) fn missing(&self, parameter: Parameter, expected: &str) -> String {
         let keys: Vec<&str> = self.values.keys().map(String::as_str).collect();
         let got = if keys.is_empty() { "no parameters at all".to_owned() } else { format!("only: {}", quoted(&keys.join(", "))) };
-        format!("{}: the required parameter `{}` ({expected}) is missing; the call had {got}. Call {} again with it.", self.tool, parameter.name, self.tool)
+        format!(
+            "{}: the required parameter `{}` ({expected}) is missing; the call had {got}. Call {} again with it.",
+            self.tool, parameter.name, self.tool
+        )
     }
 
     pub(crate) fn wrong(&self, parameter: Parameter, expected: &str, got: &Value) -> String {
-        format!("{}: parameter `{}` must be {expected}; got {}. Call {} again with that corrected.", self.tool, parameter.name, described(got), self.tool)
+        format!(
+            "{}: parameter `{}` must be {expected}; got {}. Call {} again with that corrected.",
+            self.tool,
+            parameter.name,
+            described(got),
+            self.tool
+        )
     }
 }
 
@@ -132,7 +145,13 @@ mod tests {
 
     #[test]
     fn one_parameter_has_many_spellings() {
-        for input in [json!({"filePath": "a"}), json!({"file_path": "a"}), json!({"FilePath": "a"}), json!({"path": "a"}), json!({"FILE-PATH": "a", "extra": 1})] {
+        for input in [
+            json!({"filePath": "a"}),
+            json!({"file_path": "a"}),
+            json!({"FilePath": "a"}),
+            json!({"path": "a"}),
+            json!({"FILE-PATH": "a", "extra": 1}),
+        ] {
             assert_eq!(Arguments::new("read", &input).unwrap().text(FILE_PATH), Ok("a"), "{input}");
         }
         let both = json!({"path": "other", "filePath": "own name wins"});
@@ -153,10 +172,21 @@ mod tests {
 
     #[test]
     fn complaints_name_the_parameter_the_type_and_what_came() {
-        let complain = |input: Value| Arguments::new("read", &input).and_then(|arguments| arguments.filled_text(FILE_PATH).map(str::to_owned)).unwrap_err();
-        assert_eq!(complain(json!({})), "read: the required parameter `filePath` (a string) is missing; the call had no parameters at all. Call read again with it.");
-        assert_eq!(complain(json!({"limit": 1})), "read: the required parameter `filePath` (a string) is missing; the call had only: limit. Call read again with it.");
-        assert_eq!(complain(json!({"filePath": 3})), "read: parameter `filePath` must be a string; got the number 3. Call read again with that corrected.");
+        let complain = |input: Value| {
+            Arguments::new("read", &input).and_then(|arguments| arguments.filled_text(FILE_PATH).map(str::to_owned)).unwrap_err()
+        };
+        assert_eq!(
+            complain(json!({})),
+            "read: the required parameter `filePath` (a string) is missing; the call had no parameters at all. Call read again with it."
+        );
+        assert_eq!(
+            complain(json!({"limit": 1})),
+            "read: the required parameter `filePath` (a string) is missing; the call had only: limit. Call read again with it."
+        );
+        assert_eq!(
+            complain(json!({"filePath": 3})),
+            "read: parameter `filePath` must be a string; got the number 3. Call read again with that corrected."
+        );
         assert_eq!(complain(json!({"filePath": " "})), "read: parameter `filePath` must not be empty.");
         assert_eq!(complain(json!(["a"])), "read: the input must be a JSON object of named parameters; got a list of 1 items");
     }

@@ -12,7 +12,9 @@ use std::{
     time::Duration,
 };
 
-use posse_session::{BoxFuture, CommandLine, Ended, Look, Outcome, Process, Progress, Tool, ToolCall, ToolContext, ToolSpec, Touch, Workspace};
+use posse_session::{
+    BoxFuture, CommandLine, Ended, Look, Outcome, Process, Progress, Tool, ToolCall, ToolContext, ToolSpec, Touch, Workspace,
+};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until, timeout};
 
@@ -44,7 +46,7 @@ const TICK_FLOOD: Duration = Duration::from_millis(10);
 const FLOOD_BYTES: u64 = 16 * 1024 * 1024;
 /// From TERM to KILL. A stopped call must be over within three seconds, all told.
 const GRACE_TIMEOUT: Duration = Duration::from_secs(3);
-const GRACE_STOP: Duration = Duration::from_secs(2);
+const GRACE_STOP: Duration = Duration::from_secs(1);
 /// For what was left in the background: it was not promised anything.
 const GRACE_LEFT: Duration = Duration::from_millis(500);
 /// After KILL a process can only be held by the kernel; then the call ends without it.
@@ -97,6 +99,10 @@ impl Bash {
         };
         Self { spec, spool_bytes_max: SPOOL_BYTES_MAX }
     }
+
+    pub(crate) fn with_spool_max(bytes: u64) -> Self {
+        Self { spool_bytes_max: bytes, ..Self::new() }
+    }
 }
 
 impl Tool for Bash {
@@ -126,7 +132,10 @@ fn wanted<'a>(input: &'a Value, workspace: &dyn Workspace) -> Result<Wanted<'a>,
     let arguments = Arguments::new("bash", input)?;
     let command = arguments.filled_text(COMMAND)?;
     if COMMAND_BYTES_MAX < command.len() {
-        return Err(format!("bash: the command has {} bytes, at most {COMMAND_BYTES_MAX} can be run. Write it to a file with write and run that.", command.len()));
+        return Err(format!(
+            "bash: the command has {} bytes, at most {COMMAND_BYTES_MAX} can be run. Write it to a file with write and run that.",
+            command.len()
+        ));
     }
     let time = arguments.maybe_number(TIMEOUT)?.filter(|time| *time != 0).map_or(TIME_DEFAULT, Duration::from_millis).min(TIME_MAX);
     let workdir = arguments.maybe_text(WORKDIR)?.filter(|path| !path.trim().is_empty()).map(|path| Place::of(workspace, path));
@@ -155,7 +164,9 @@ impl Bash {
             Some(place) => return Err(format!("bash: the folder {} (workdir) does not exist.", place.name)),
             None => shell_folder(context, &mut notes),
         };
-        let in_spool = |suffix: &str| spool_file(&context.spool, &format!("{}.{suffix}", call.id)).map_err(|error| format!("bash: no spool folder: {error}"));
+        let in_spool = |suffix: &str| {
+            spool_file(&context.spool, &format!("{}.{suffix}", call.id)).map_err(|error| format!("bash: no spool folder: {error}"))
+        };
         let (mut output, folder_note) = (Output::new(in_spool("out")?), in_spool("folder")?);
         let (argv, mut env) = (shell(wanted.command)?, child_env());
         env.push(("BASH_ENV".into(), startup_file(&context.spool)?.display().to_string()));
@@ -174,7 +185,10 @@ impl Bash {
             notes.push("some of its processes could not be ended yet".to_owned());
         }
         if process.stragglers() != 0 {
-            notes.push(format!("{} processes left in the background were ended; background processes do not outlive their command", process.stragglers()));
+            notes.push(format!(
+                "{} processes left in the background were ended; background processes do not outlive their command",
+                process.stragglers()
+            ));
         }
         output.cut_to(self.spool_bytes_max);
         if wanted.workdir.is_none() {
@@ -225,7 +239,9 @@ fn outcome(over: Over, wanted: &Wanted<'_>, output: Output, notes: &[String], sp
         Over::Ended(Ended::Code(0)) => {}
         Over::Ended(Ended::Code(code)) => say(format!("exit code {code}")),
         Over::Ended(Ended::Signal(signal)) => say(format!("killed by signal {signal}")),
-        Over::Ended(Ended::Unknown) => say("the process that watches commands died; whether this one did its work is unknown, so look before you repeat it".into()),
+        Over::Ended(Ended::Unknown) => {
+            say("the process that watches commands died; whether this one did its work is unknown, so look before you repeat it".into())
+        }
         Over::TimedOut => say(format!(
             "timed out after {} ms and was ended with all it had started; give a larger timeout (at most {} ms) or do less at once",
             wanted.time.as_millis(),
@@ -288,7 +304,8 @@ fn keep_folder(note: &Path, context: &ToolContext, notes: &mut Vec<String>) {
 fn shell(command: &str) -> Result<Vec<String>, String> {
     let find = |name: &str| {
         let fixed = ["/bin", "/usr/bin", "/usr/local/bin"].into_iter().map(PathBuf::from);
-        let searched: Vec<PathBuf> = std::env::var_os("PATH").iter().flat_map(std::env::split_paths).filter(|folder| folder.is_absolute()).collect();
+        let searched: Vec<PathBuf> =
+            std::env::var_os("PATH").iter().flat_map(std::env::split_paths).filter(|folder| folder.is_absolute()).collect();
         fixed.chain(searched).map(|folder| folder.join(name)).find(|path| path.is_file())
     };
     if let Some(bash) = find("bash") {

@@ -29,6 +29,8 @@ const DIFF_BYTES_MAX: usize = 4 * 1024;
 const DIFF_TIME_MAX: Duration = Duration::from_millis(200);
 /// Places named when a passage is not unique.
 const PLACES_MAX: usize = 10;
+/// A shorter newString stands in a file by chance.
+const NOTICED_LETTERS_MIN: usize = 12;
 /// Lines shown after a change: enough to see where it landed.
 const SNIPPET_LINES_MAX: usize = 12;
 const SNIPPET_LINES_AROUND: usize = 2;
@@ -47,11 +49,12 @@ impl Edit {
     pub(crate) fn new() -> Self {
         Self(ToolSpec {
             name: "edit".into(),
-            description: "Replace a passage of a file. Give `oldString` exactly as it stands in the file, without the line numbers that read shows, \
+            description:
+                "Replace a passage of a file. Give `oldString` exactly as it stands in the file, without the line numbers that read shows, \
                 and with enough lines around it to be found only once; or set `replaceAll` to change every place. \
                 An empty `oldString` creates a file that does not exist. To replace a whole file use write. Read the file first: \
                 if it changed since then, nothing is written."
-                .into(),
+                    .into(),
             schema: json!({
                 "type": "object",
                 "properties": {
@@ -148,14 +151,18 @@ fn changed(wanted: &Wanted<'_>, before: &str) -> Result<(String, How, Vec<Spot>)
 
 fn not_found(wanted: &Wanted<'_>, before: &str) -> String {
     let mut words = format!("oldString was not found in {}.", wanted.place.name);
-    let numbered = |line: &str| line.trim_start().split_once('|').is_some_and(|(number, _)| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()));
+    let numbered = |line: &str| {
+        line.trim_start().split_once('|').is_some_and(|(number, _)| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+    };
     if wanted.old.lines().all(numbered) {
         words.push_str(" It begins with line numbers; leave out `number|`, which is not in the file.");
-    } else if !wanted.new.is_empty() && before.contains(wanted.new) {
+    } else if NOTICED_LETTERS_MIN <= wanted.new.trim().len() && before.contains(wanted.new) {
         words.push_str(" newString is already there; the change may have been made before.");
     }
     match closest(before, wanted.old) {
-        Some(place) => words.push_str(&format!(" The closest place is:\n{place}\nUse the text exactly as it stands there, or read the file again.")),
+        Some(place) => {
+            words.push_str(&format!(" The closest place is:\n{place}\nUse the text exactly as it stands there, or read the file again."))
+        }
         None => words.push_str(" Nothing in it looks similar; read the file again."),
     }
     words
@@ -168,9 +175,12 @@ fn done(place: &Place, before: Option<&str>, after: &str, how: How, spots: &[Spo
             let forgiven = match how {
                 How::Exactly => "",
                 How::WithoutTrailingBlanks => " (oldString matched except for blanks at the ends of lines)",
-                How::WithoutIndentation => " (oldString matched except for indentation; newString was moved to the indentation of the file)",
+                How::WithoutIndentation => {
+                    " (oldString matched except for indentation; newString was moved to the indentation of the file)"
+                }
             };
-            let places = if spots.len() == 1 { format!("at line {line}") } else { format!("at {} places, the first at line {line}", spots.len()) };
+            let places =
+                if spots.len() == 1 { format!("at line {line}") } else { format!("at {} places, the first at line {line}", spots.len()) };
             format!("Edited {} {places}{forgiven}.\n{}", place.name, snippet(after, line, first.replacement.lines().count()))
         }
         _ => format!("Created {} ({} lines).", place.name, after.lines().count()),
@@ -185,7 +195,12 @@ fn done(place: &Place, before: Option<&str>, after: &str, how: How, spots: &[Spo
         "deletions": count(similar::ChangeTag::Delete),
         "replaced": spots.len(),
     });
-    Outcome::Done { output: output.into(), title: place.name.clone(), metadata: Some(metadata), attachments: vec![files::patch(place, before, after)] }
+    Outcome::Done {
+        output: output.into(),
+        title: place.name.clone(),
+        metadata: Some(metadata),
+        attachments: vec![files::patch(place, before, after)],
+    }
 }
 
 fn snippet(text: &str, line: usize, lines: usize) -> String {

@@ -71,11 +71,17 @@ pub(crate) fn load_text(place: &Place) -> Result<Option<String>, String> {
         opened => opened.map_err(trouble)?,
     };
     if EDITED_BYTES_MAX < metadata.len() {
-        return Err(format!("{} has {} bytes; files above {EDITED_BYTES_MAX} bytes cannot be edited here. Use bash with sed or a script.", place.name, metadata.len()));
+        return Err(format!(
+            "{} has {} bytes; files above {EDITED_BYTES_MAX} bytes cannot be edited here. Use bash with sed or a script.",
+            place.name,
+            metadata.len()
+        ));
     }
     let mut bytes = Vec::new();
     file.take(EDITED_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(trouble)?;
-    String::from_utf8(bytes).map(Some).map_err(|_| format!("{} is not UTF-8 text, so it cannot be edited here. Use bash with a suitable program.", place.name))
+    String::from_utf8(bytes)
+        .map(Some)
+        .map_err(|_| format!("{} is not UTF-8 text, so it cannot be edited here. Use bash with a suitable program.", place.name))
 }
 
 /// Replaces a file in one step: a reader sees the old or the new text, a full disk leaves the old one. Mode bits stay.
@@ -108,7 +114,11 @@ pub(crate) fn hash(text: &[u8]) -> String {
 
 /// The fact that a file was changed, for the log.
 pub(crate) fn patch(place: &Place, before: Option<&str>, after: &str) -> Part {
-    Part::Patch { path: place.name.clone(), before: before.map(|text| hash(text.as_bytes())).unwrap_or_default(), after: hash(after.as_bytes()) }
+    Part::Patch {
+        path: place.name.clone(),
+        before: before.map(|text| hash(text.as_bytes())).unwrap_or_default(),
+        after: hash(after.as_bytes()),
+    }
 }
 
 /// Remembers what the session knows of a file; `text` if it has seen all of it.
@@ -144,7 +154,10 @@ pub(crate) fn is_stale(context: &ToolContext, path: &Path, now: &str) -> bool {
 }
 
 pub(crate) fn stale_words(place: &Place) -> String {
-    format!("{} has changed since you last read it, so nothing was written. Read it again, then repeat the change on its present text.", place.name)
+    format!(
+        "{} has changed since you last read it, so nothing was written. Read it again, then repeat the change on its present text.",
+        place.name
+    )
 }
 
 pub(crate) fn memory(context: &ToolContext) -> MutexGuard<'_, Map<String, Value>> {

@@ -124,7 +124,16 @@ fn search(wanted: &Wanted, root: &Path, stopped: &dyn Fn() -> bool) -> Result<Ou
         .memory_map(MmapChoice::never())
         .heap_limit(Some(LINE_BYTES_MAX))
         .build();
-    let mut found = Found { matcher: &wanted.matcher, output: String::new(), file: String::new(), named: false, in_file: 0, files: 0, matches: 0, stopped };
+    let mut found = Found {
+        matcher: &wanted.matcher,
+        output: String::new(),
+        file: String::new(),
+        named: false,
+        in_file: 0,
+        files: 0,
+        matches: 0,
+        stopped,
+    };
     let mut walked = walk::Walked::All;
     if metadata.is_file() {
         found.search(&mut searcher, &place.real, place.name.clone());
@@ -194,7 +203,7 @@ impl Sink for &mut Found<'_> {
             let line = format!("  {}: {}\n", found.line_number().unwrap_or(0), cut(found.bytes(), start));
             self.output.push_str(&line);
         }
-        Ok(self.matches < COUNTED_MAX && !(self.matches % 64 == 0 && (self.stopped)()))
+        Ok(self.matches < COUNTED_MAX && !(self.matches.is_multiple_of(64) && (self.stopped)()))
     }
 }
 

@@ -30,6 +30,11 @@ pub use process_table::sweep;
 pub use text::{Capped, cap, cap_to_spool, clean};
 pub use workspace::LocalWorkspace;
 
+/// The `bash` tool with another bound for what one command may print: small disks, tests.
+pub fn bash_with_spool_max(bytes: u64) -> Arc<dyn Tool> {
+    Arc::new(bash::Bash::with_spool_max(bytes))
+}
+
 /// The built-in tools, sorted by name so that the head of a request never changes by chance.
 pub fn builtin() -> Vec<Arc<dyn Tool>> {
     vec![

@@ -1,7 +1,8 @@
 //! `list`: the tree of a folder, wide before deep, so that a large subfolder does not crowd out the rest.
 
 use std::{
-    collections::VecDeque,
+    collections::{HashMap, VecDeque},
+    ffi::OsString,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -21,9 +22,12 @@ const IGNORE: Parameter = Parameter::new("ignore", &["exclude"]);
 
 /// A tree one can still take in.
 const ENTRIES_MAX: usize = 200;
-/// Of one folder; more are counted, up to the second bound.
+/// Of one folder; the others are counted.
 const ENTRIES_OF_FOLDER_MAX: usize = 60;
-const ENTRIES_COUNTED_MAX: usize = 10_000;
+/// A level of the tree is walked up to here; a larger one is counted in part.
+const ENTRIES_COUNTED_MAX: usize = 20_000;
+/// A chain of folders with nothing else in them ends somewhere.
+const DEPTH_MAX: usize = 12;
 
 pub(crate) struct List(ToolSpec);
 
@@ -86,74 +90,96 @@ fn wanted(input: &Value, workspace: &dyn Workspace) -> Result<(Place, Override),
     Ok((place, left_out))
 }
 
-/// A folder's place in the tree.
-struct Folder {
-    path: PathBuf,
-    /// Its lines, and for a subfolder its own place in the list of folders.
-    lines: Vec<(String, Option<usize>)>,
-    /// `None`: not opened, because the tree was full.
-    entries: Option<usize>,
-}
+/// The entries of every folder that was reached, folders first, each group by name.
+type Tree = HashMap<PathBuf, Vec<(OsString, bool)>>;
 
 fn show(place: &Place, left_out: &Override, stopped: &dyn Fn() -> bool) -> Result<Outcome, String> {
     let metadata = place.real.metadata().map_err(|error| crate::paths::trouble(place, &error))?;
     if !metadata.is_dir() {
         return Err(format!("{} is not a folder; use read for a file.", place.name));
     }
-    let mut folders = vec![Folder { path: place.real.clone(), lines: Vec::new(), entries: None }];
-    let mut waiting = VecDeque::from([0]);
-    let mut shown = 0;
-    while let Some(at) = waiting.pop_front() {
-        if ENTRIES_MAX <= shown || stopped() {
-            break;
-        }
-        let mut entries = entries_of(&folders[at].path, left_out);
-        folders[at].entries = Some(entries.len());
-        entries.truncate(ENTRIES_OF_FOLDER_MAX.min(ENTRIES_MAX - shown));
-        for (name, is_folder) in entries {
-            shown += 1;
-            let below = is_folder.then(|| {
-                folders.push(Folder { path: folders[at].path.join(&name), lines: Vec::new(), entries: None });
-                waiting.push_back(folders.len() - 1);
-                folders.len() - 1
-            });
-            folders[at].lines.push((visible(&name.to_string_lossy()), below));
-        }
+    let (tree, depth) = reach(&place.real, left_out, stopped);
+    let shown = choose(&place.real, &tree);
+    let mut page =
+        Page { tree: &tree, shown: &shown, depth, output: format!("{}/\n", place.name.trim_end_matches('/')), lines: 0, unopened: 0 };
+    page.render(&place.real, 1);
+    if page.unopened != 0 {
+        page.output.push_str(&format!("({} folders marked … were not opened; call list with their path)\n", page.unopened));
     }
-    let mut output = format!("{}/\n", place.name.trim_end_matches('/'));
-    render(&folders, 0, 1, &mut output);
-    let unopened = folders.iter().filter(|folder| folder.entries.is_none()).count();
-    if unopened != 0 {
-        output.push_str(&format!("({unopened} folders marked … were not opened; call list with their path)\n"));
-    }
-    let metadata = json!({"count": shown, "truncated": unopened != 0});
-    Ok(Outcome::Done { output: output.into(), title: place.name.clone(), metadata: Some(metadata), attachments: Vec::new() })
+    let metadata = json!({"count": page.lines, "truncated": page.unopened != 0});
+    Ok(Outcome::Done { output: page.output.into(), title: place.name.clone(), metadata: Some(metadata), attachments: Vec::new() })
 }
 
-/// Folders first, each group by name.
-fn entries_of(folder: &Path, left_out: &Override) -> Vec<(std::ffi::OsString, bool)> {
-    let walk = walk::builder(folder).overrides(left_out.clone()).max_depth(Some(1)).build();
-    let entries = walk.flatten().filter(|entry| entry.depth() == 1).take(ENTRIES_COUNTED_MAX);
-    let mut entries: Vec<_> = entries.map(|entry| (entry.file_name().to_owned(), entry.file_type().is_some_and(|kind| kind.is_dir()))).collect();
-    entries.sort_by(|one, other| other.1.cmp(&one.1).then_with(|| one.0.cmp(&other.0)));
-    entries
+/// Walks one level deeper each time until there is enough to show, so that a huge folder costs little.
+fn reach(folder: &Path, left_out: &Override, stopped: &dyn Fn() -> bool) -> (Tree, usize) {
+    let mut before = 0;
+    let mut depth = 1;
+    loop {
+        let walk = walk::builder(folder).overrides(left_out.clone()).max_depth(Some(depth)).build();
+        let mut tree = Tree::new();
+        let mut count = 0;
+        for entry in walk.flatten().filter(|entry| entry.depth() != 0).take(ENTRIES_COUNTED_MAX) {
+            count += 1;
+            let parent = entry.path().parent().unwrap_or(folder).to_owned();
+            tree.entry(parent).or_default().push((entry.file_name().to_owned(), entry.file_type().is_some_and(|kind| kind.is_dir())));
+        }
+        tree.values_mut().for_each(|entries| entries.sort_by(|one, other| other.1.cmp(&one.1).then_with(|| one.0.cmp(&other.0))));
+        if ENTRIES_MAX <= count || count == before || DEPTH_MAX <= depth || stopped() {
+            return (tree, depth);
+        }
+        (before, depth) = (count, depth + 1);
+    }
 }
 
-fn render(folders: &[Folder], at: usize, depth: usize, output: &mut String) {
-    let indent = "  ".repeat(depth);
-    let folder = &folders[at];
-    for (name, below) in &folder.lines {
-        match below {
-            None => output.push_str(&format!("{indent}{name}\n")),
-            Some(below) => {
-                let mark = if folders[*below].entries.is_none() { " …" } else { "" };
-                output.push_str(&format!("{indent}{name}/{mark}\n"));
-                render(folders, *below, depth + 1, output);
+/// How many entries of each folder are shown, wide before deep.
+fn choose(folder: &Path, tree: &Tree) -> HashMap<PathBuf, usize> {
+    let mut shown = HashMap::new();
+    let mut left = ENTRIES_MAX;
+    let mut waiting = VecDeque::from([folder.to_owned()]);
+    while let Some(path) = waiting.pop_front() {
+        let entries = tree.get(&path).map_or(&[][..], Vec::as_slice);
+        let count = entries.len().min(ENTRIES_OF_FOLDER_MAX).min(left);
+        left -= count;
+        waiting.extend(entries[..count].iter().filter(|(_, is_folder)| *is_folder).map(|(name, _)| path.join(name)));
+        // A folder for which there was no room at all is one that was not opened.
+        if count != 0 || entries.is_empty() {
+            shown.insert(path, count);
+        }
+    }
+    shown
+}
+
+struct Page<'a> {
+    tree: &'a Tree,
+    shown: &'a HashMap<PathBuf, usize>,
+    /// Folders at this depth were not walked into.
+    depth: usize,
+    output: String,
+    lines: usize,
+    unopened: usize,
+}
+
+impl Page<'_> {
+    fn render(&mut self, folder: &Path, depth: usize) {
+        let indent = "  ".repeat(depth);
+        let entries = self.tree.get(folder).map_or(&[][..], Vec::as_slice);
+        let count = self.shown.get(folder).copied().unwrap_or(0);
+        for (name, is_folder) in &entries[..count] {
+            self.lines += 1;
+            let (path, name) = (folder.join(name), visible(&name.to_string_lossy()));
+            if !is_folder {
+                self.output.push_str(&format!("{indent}{name}\n"));
+                continue;
+            }
+            let opened = self.shown.contains_key(&path) && depth < self.depth;
+            self.unopened += usize::from(!opened);
+            self.output.push_str(&format!("{indent}{name}/{}\n", if opened { "" } else { " …" }));
+            if opened {
+                self.render(&path, depth + 1);
             }
         }
-    }
-    let hidden = folder.entries.unwrap_or(0) - folder.lines.len().min(folder.entries.unwrap_or(0));
-    if hidden != 0 {
-        output.push_str(&format!("{indent}({hidden} more)\n"));
+        if count < entries.len() {
+            self.output.push_str(&format!("{indent}({} more)\n", entries.len() - count));
+        }
     }
 }

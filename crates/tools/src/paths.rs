@@ -156,8 +156,13 @@ fn near_names(path: &Path) -> Vec<String> {
     let folded: Vec<String> = names.iter().map(|name| name.to_lowercase()).collect();
     let wanted = wanted.to_lowercase();
     let candidates: Vec<&str> = folded.iter().map(String::as_str).collect();
+    if let Some(other_case) = folded.iter().position(|name| *name == wanted) {
+        return vec![names[other_case].clone()];
+    }
     let mut close = similar::get_close_matches(wanted.as_str(), &candidates, NEAR_NAMES_MAX, 0.6);
-    close.extend(candidates.iter().filter(|name| 3 <= wanted.len() && (name.contains(&wanted) || wanted.contains(**name) && 3 <= name.len())));
+    close.extend(
+        candidates.iter().filter(|name| 3 <= wanted.len() && (name.contains(&wanted) || wanted.contains(**name) && 3 <= name.len())),
+    );
     let mut found: Vec<String> = Vec::new();
     for name in close {
         for (original, _) in names.iter().zip(&folded).filter(|(_, folded)| folded.as_str() == name) {

@@ -88,7 +88,9 @@ impl Tool for Read {
             let large = fs::metadata(&place.real).is_ok_and(|metadata| INLINE_BYTES_MAX < metadata.len());
             let shown = if large {
                 let stop = Arc::clone(&context.stop);
-                tokio::task::spawn_blocking(move || show(&wanted, &|| stop.is_stopped())).await.unwrap_or_else(|error| Err(format!("read: {error}")))
+                tokio::task::spawn_blocking(move || show(&wanted, &|| stop.is_stopped()))
+                    .await
+                    .unwrap_or_else(|error| Err(format!("read: {error}")))
             } else {
                 show(&wanted, &|| false)
             };
@@ -97,7 +99,12 @@ impl Tool for Read {
                     if shown.is_text {
                         files::remember(context, &place.real, shown.whole.as_deref());
                     }
-                    Outcome::Done { output: shown.output.into(), title: place.name, metadata: Some(shown.metadata), attachments: shown.attachments }
+                    Outcome::Done {
+                        output: shown.output.into(),
+                        title: place.name,
+                        metadata: Some(shown.metadata),
+                        attachments: shown.attachments,
+                    }
                 }
                 Err(words) => Outcome::failed(words),
             }
@@ -143,7 +150,13 @@ fn show(wanted: &Wanted, stopped: &dyn Fn() -> bool) -> Result<Shown, String> {
         return show_image(place, file, metadata.len(), mime);
     }
     if probe.contains(&0) {
-        let words = format!("{} is not text: {} bytes of {}. {}", place.name, metadata.len(), guess(&probe), "Use bash with a program that understands it.");
+        let words = format!(
+            "{} is not text: {} bytes of {}. {}",
+            place.name,
+            metadata.len(),
+            guess(&probe),
+            "Use bash with a program that understands it."
+        );
         return Err(words);
     }
     if probe.is_empty() {
@@ -251,7 +264,8 @@ fn show_image(place: &Place, file: File, bytes: u64, mime: &str) -> Result<Shown
     }
     let mut content = Vec::new();
     file.take(IMAGE_BYTES_MAX).read_to_end(&mut content).map_err(|error| trouble(place, &error))?;
-    let mut shown = Shown::words(format!("{} is an image ({mime}, {bytes} bytes); it is attached.", place.name), json!({"mime": mime, "bytes": bytes}));
+    let mut shown =
+        Shown::words(format!("{} is an image ({mime}, {bytes} bytes); it is attached.", place.name), json!({"mime": mime, "bytes": bytes}));
     let name = place.real.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     shown.attachments.push(Part::File { mime: mime.into(), name, data: Some(base64(&content).into()) });
     Ok(shown)
@@ -284,5 +298,8 @@ fn guess(probe: &[u8]) -> &'static str {
         (b"\xca\xfe\xba\xbe", "a Java class or a Mach-O program"),
     ];
     let tar = || probe.get(257..262) == Some(b"ustar");
-    KNOWN.iter().find(|(magic, _)| probe.starts_with(magic)).map_or_else(|| if tar() { "a tar archive" } else { "binary data" }, |(_, name)| name)
+    KNOWN
+        .iter()
+        .find(|(magic, _)| probe.starts_with(magic))
+        .map_or_else(|| if tar() { "a tar archive" } else { "binary data" }, |(_, name)| name)
 }

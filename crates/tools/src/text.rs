@@ -40,7 +40,13 @@ pub fn cap_to_spool(text: &str, max: usize, spool: &Path, name: &str) -> io::Res
         return Ok((Capped { text: text.to_owned(), omitted: 0 }, None));
     }
     let path = spool_file(spool, name)?;
-    fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path).and_then(|mut file| io::Write::write_all(&mut file, text.as_bytes()))?;
+    fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&path)
+        .and_then(|mut file| io::Write::write_all(&mut file, text.as_bytes()))?;
     Ok((cap(text, max, |omitted| gap(omitted as u64, &path)), Some(path)))
 }
 
@@ -55,7 +61,8 @@ pub(crate) fn spool_file(spool: &Path, name: &str) -> io::Result<PathBuf> {
         use std::os::unix::fs::DirBuilderExt;
         fs::DirBuilder::new().recursive(true).mode(0o700).create(spool)?;
     }
-    let safe: String = name.chars().map(|letter| if letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-' | '.') { letter } else { '_' }).collect();
+    let safe: String =
+        name.chars().map(|letter| if letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-' | '.') { letter } else { '_' }).collect();
     Ok(spool.join(safe.trim_start_matches('.')))
 }
 

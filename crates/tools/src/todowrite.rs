@@ -98,7 +98,8 @@ fn todos(input: &Value) -> Result<Vec<Value>, String> {
 fn todo(item: &Value) -> Result<Value, String> {
     let arguments = Arguments::new("todowrite", item)?;
     let content: String = arguments.filled_text(CONTENT)?.chars().take(CONTENT_CHARS_MAX).collect();
-    let status = word(&arguments, STATUS, &STATUSES)?.ok_or_else(|| arguments.missing(STATUS, "one of pending, in_progress, completed, cancelled"))?;
+    let status = word(&arguments, STATUS, &STATUSES)?
+        .ok_or_else(|| arguments.missing(STATUS, "one of pending, in_progress, completed, cancelled"))?;
     let priority = word(&arguments, PRIORITY, &PRIORITIES)?.unwrap_or("medium");
     let mut todo = json!({"content": content, "status": status, "priority": priority});
     if let Some(id) = item.get("id").filter(|id| id.is_string() || id.is_number()) {
@@ -132,7 +133,11 @@ fn rendered(todos: &[Value]) -> (String, String) {
                 "cancelled" => "[-]",
                 _ => "[ ]",
             };
-            let priority = todo["priority"].as_str().filter(|priority| *priority != "medium").map(|priority| format!(" ({priority})")).unwrap_or_default();
+            let priority = todo["priority"]
+                .as_str()
+                .filter(|priority| *priority != "medium")
+                .map(|priority| format!(" ({priority})"))
+                .unwrap_or_default();
             format!("{mark} {}{priority}", todo["content"].as_str().unwrap_or_default())
         })
         .collect();

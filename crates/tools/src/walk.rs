@@ -41,7 +41,12 @@ impl Walked {
 
 pub(crate) fn builder(folder: &Path) -> WalkBuilder {
     let mut builder = WalkBuilder::new(folder);
-    builder.hidden(false).require_git(false).follow_links(false).max_depth(Some(DEPTH_MAX)).filter_entry(|entry| entry.depth() == 0 || entry.file_name() != ".git");
+    builder
+        .hidden(false)
+        .require_git(false)
+        .follow_links(false)
+        .max_depth(Some(DEPTH_MAX))
+        .filter_entry(|entry| entry.depth() == 0 || entry.file_name() != ".git");
     builder
 }
 

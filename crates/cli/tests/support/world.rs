@@ -69,7 +69,16 @@ impl World {
     /// `posse ARGS`, with more to say about how: `.stdin(..)`, `.env(..)`, `.cwd(..)`, `.within(..)`.
     pub fn command(&self, args: &[&str]) -> Invocation<'_> {
         let args = args.iter().map(|arg| (*arg).to_owned()).collect();
-        Invocation { world: self, args, stdin: None, env: Vec::new(), cwd: self.project.clone(), within: Duration::from_secs(60) }
+        Invocation {
+            world: self,
+            args,
+            stdin: Stdin::Empty,
+            env: Vec::new(),
+            unset: Vec::new(),
+            cwd: self.project.clone(),
+            user: None,
+            within: Duration::from_secs(60),
+        }
     }
 
     pub fn write(&self, name: &str, text: &str) {
@@ -201,19 +210,45 @@ fn commit_all(project: &Path) {
     }
 }
 
+enum Stdin {
+    Empty,
+    Text(Vec<u8>),
+    /// A pipe that stays open and brings nothing.
+    Silent,
+}
+
 pub struct Invocation<'a> {
     world: &'a World,
     args: Vec<String>,
-    stdin: Option<Vec<u8>>,
+    stdin: Stdin,
     env: Vec<(String, String)>,
+    unset: Vec<String>,
     cwd: PathBuf,
+    user: Option<u32>,
     within: Duration,
 }
 
 impl Invocation<'_> {
     /// Piped in, then closed. Without it stdin is empty.
     pub fn stdin(mut self, text: impl Into<Vec<u8>>) -> Self {
-        self.stdin = Some(text.into());
+        self.stdin = Stdin::Text(text.into());
+        self
+    }
+
+    /// A pipe that nobody writes to and nobody closes.
+    pub fn silent_pipe(mut self) -> Self {
+        self.stdin = Stdin::Silent;
+        self
+    }
+
+    /// As this user of the machine, who may do less than root.
+    pub fn as_user(mut self, user: u32) -> Self {
+        self.user = Some(user);
+        self
+    }
+
+    pub fn without(mut self, name: &str) -> Self {
+        self.unset.push(name.into());
         self
     }
 
@@ -235,18 +270,27 @@ impl Invocation<'_> {
 
     pub fn start(self) -> Running {
         use std::os::unix::process::CommandExt;
-        let mut child = Command::new(env!("CARGO_BIN_EXE_posse"))
+        let mut command = Command::new(env!("CARGO_BIN_EXE_posse"));
+        command
             .args(&self.args)
             .current_dir(&self.cwd)
             .env_clear()
             .envs(self.world.env.iter().chain(&self.env).map(|(name, value)| (name, value)))
-            .stdin(if self.stdin.is_some() { Stdio::piped() } else { Stdio::null() })
+            .stdin(if matches!(self.stdin, Stdin::Empty) { Stdio::null() } else { Stdio::piped() })
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            .process_group(0)
-            .spawn()
-            .unwrap();
-        if let (Some(mut pipe), Some(text)) = (child.stdin.take(), self.stdin) {
+            .process_group(0);
+        for name in &self.unset {
+            command.env_remove(name);
+        }
+        if let Some(user) = self.user {
+            command.uid(user).gid(user);
+        }
+        let mut child = command.spawn().unwrap();
+        // A silent pipe stays with the child's handle, which `Running` keeps.
+        if let Stdin::Text(text) = self.stdin
+            && let Some(mut pipe) = child.stdin.take()
+        {
             // A thread, because a long text does not fit into a pipe that is not read yet.
             std::thread::spawn(move || pipe.write_all(&text));
         }

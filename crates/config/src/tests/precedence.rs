@@ -125,10 +125,12 @@ fn loading_is_fast() {
     );
     let places = world.places();
     let env = |name: &str| world.get(name);
-    let started = std::time::Instant::now();
-    for _ in 0..100 {
+    let one = |_| {
+        let started = std::time::Instant::now();
         crate::load(&places, &env, &world.overrides).unwrap();
-    }
-    // Far above what it takes (about 50 µs in a debug build), far below what anybody would feel.
-    assert!(started.elapsed() < Duration::from_millis(500), "{:?} for 100", started.elapsed());
+        started.elapsed()
+    };
+    // The best of many, because other tests run beside this one; a debug build takes several times what users feel.
+    let best = (0..50).map(one).min().unwrap();
+    assert!(best < Duration::from_millis(5), "{best:?}");
 }

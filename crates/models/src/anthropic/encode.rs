@@ -34,11 +34,27 @@ pub(crate) enum Caching {
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum WireBlock<'a> {
-    Text { text: &'a str },
-    Thinking { thinking: &'a str, signature: &'a str },
-    Image { source: WireImage<'a> },
-    ToolUse { id: &'a str, name: &'a str, input: Box<RawValue> },
-    ToolResult { tool_use_id: &'a str, content: WireContent<'a>, #[serde(skip_serializing_if = "std::ops::Not::not")] is_error: bool },
+    Text {
+        text: &'a str,
+    },
+    Thinking {
+        thinking: &'a str,
+        signature: &'a str,
+    },
+    Image {
+        source: WireImage<'a>,
+    },
+    ToolUse {
+        id: &'a str,
+        name: &'a str,
+        input: Box<RawValue>,
+    },
+    ToolResult {
+        tool_use_id: &'a str,
+        content: WireContent<'a>,
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        is_error: bool,
+    },
     #[serde(untagged)]
     Opaque(&'a Value),
 }
@@ -77,7 +93,8 @@ pub(crate) fn head(model: &str, head: &Head) -> Vec<u8> {
         body.insert("system".to_owned(), system.into());
     }
     if !head.tools.is_empty() {
-        let tool = |tool: &posse_session::ToolSpec| json!({ "name": tool.name, "description": tool.description, "input_schema": tool.schema });
+        let tool =
+            |tool: &posse_session::ToolSpec| json!({ "name": tool.name, "description": tool.description, "input_schema": tool.schema });
         body.insert("tools".to_owned(), head.tools.iter().map(tool).collect());
     }
     crate::provider::merge_params(&mut body, &head.params);

@@ -34,10 +34,20 @@ struct Building {
 #[derive(Debug, Clone)]
 enum Kind {
     Text(String),
-    Thinking { text: String, signature: String },
-    Call { id: String, tool: String, input: String },
+    Thinking {
+        text: String,
+        signature: String,
+    },
+    Call {
+        id: String,
+        tool: String,
+        input: String,
+    },
     /// A block of a type we do not read. `input` collects its JSON, if it has any.
-    Foreign { raw: Map<String, Value>, input: String },
+    Foreign {
+        raw: Map<String, Value>,
+        input: String,
+    },
 }
 
 impl Fold for State {

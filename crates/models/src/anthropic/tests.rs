@@ -33,7 +33,10 @@ fn stop(index: u64) -> Value {
 }
 
 fn end(reason: &str) -> [Value; 2] {
-    [json!({ "type": "message_delta", "delta": { "stop_reason": reason }, "usage": { "output_tokens": 30 } }), json!({ "type": "message_stop" })]
+    [
+        json!({ "type": "message_delta", "delta": { "stop_reason": reason }, "usage": { "output_tokens": 30 } }),
+        json!({ "type": "message_stop" }),
+    ]
 }
 
 fn tool(index: u64, pieces: &[&str]) -> Vec<Value> {

@@ -42,7 +42,9 @@ impl Trouble {
     pub(super) fn said<'a>(&mut self, heard: Option<&'a Heard>) -> Option<&'a str> {
         let line = match heard? {
             Heard::Said(text) => return Some(text),
-            Heard::Failed { tool, words } => format!("`{tool}` failed: {}", cut(words.trim().lines().next().unwrap_or("no words"), QUOTE_BYTES_MAX)),
+            Heard::Failed { tool, words } => {
+                format!("`{tool}` failed: {}", cut(words.trim().lines().next().unwrap_or("no words"), QUOTE_BYTES_MAX))
+            }
             Heard::NotOffered { tool } => format!("The tool `{tool}` is not offered here, so I could not use it."),
             Heard::NotMade => "No step was left to search further.".to_string(),
         };
@@ -122,7 +124,6 @@ pub(super) fn found(find: &Find, evidence: &[Evidence], files: Option<&Paths>, s
         } else {
             one_term(&mut page, &shown, each, find.want);
         }
-
     }
     page.done(trouble)
 }
@@ -236,7 +237,9 @@ pub(super) fn tests(paths: Option<&Paths>, hits: Option<&Hits>, count: bool, tro
     let mut page = Page::default();
     let at_most = if count { DEFINITIONS_MAX } else { LISTED_MAX };
     if let Some(paths) = paths.filter(|paths| !paths.paths.is_empty()) {
-        let files = paths.told.map_or_else(|| at_least(paths.cut, paths.paths.len(), "test file", "test files"), |told| format!("{told} test files"));
+        let files = paths
+            .told
+            .map_or_else(|| at_least(paths.cut, paths.paths.len(), "test file", "test files"), |told| format!("{told} test files"));
         page.say(format!("{files} by name or folder:"));
         page.list_of(&in_order(&paths.paths), at_most, paths.all());
     }
@@ -245,7 +248,7 @@ pub(super) fn tests(paths: Option<&Paths>, hits: Option<&Hits>, count: bool, tro
         firsts.sort_by_key(|hit| (hit.path.clone(), hit.line));
         firsts.dedup_by_key(|hit| hit.path.clone());
         let lines = hits.told.map_or_else(|| at_least(hits.cut, hits.hits.len(), "line", "lines"), |told| format!("{told} lines"));
-        page.say(format!("{lines} that begin a test, in {}; the first of each:", at_least(hits.cut, firsts.len(), "file", "files")));
+        page.say(format!("Tests begin in {lines} of {}; the first of each:", at_least(hits.cut, firsts.len(), "file", "files")));
         page.quote(&firsts, at_most);
     }
     if page.lines.is_empty() && trouble.lines.is_empty() {

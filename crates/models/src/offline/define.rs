@@ -36,7 +36,9 @@ pub(super) fn sort_of(path: &str) -> Sort {
     let name = lower.rsplit('/').next().unwrap_or(&lower);
     let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
     let in_folder = |folders: &[&str]| lower.split('/').any(|part| folders.contains(&part));
-    if in_folder(&["node_modules", "vendor", "third_party", "dist", "target"]) || matches!(ending, "lock" | "snap" | "csv" | "svg" | "jsonl" | "map" | "min.js" | "log") {
+    if in_folder(&["node_modules", "vendor", "third_party", "dist", "target"])
+        || matches!(ending, "lock" | "snap" | "csv" | "svg" | "jsonl" | "map" | "min.js" | "log")
+    {
         Sort::Data
     } else if matches!(ending, "md" | "rst" | "txt" | "adoc") || in_folder(&["docs", "doc"]) {
         Sort::Docs
@@ -97,11 +99,13 @@ fn found(name: &str, keyword: &str, surety: Surety) -> Defined {
     Defined { name: name.into(), keyword: keyword.into(), surety }
 }
 
+#[rustfmt::skip]
 const MODIFIERS: &[&str] = &[
     "pub", "async", "unsafe", "extern", "export", "default", "declare", "public", "private", "protected", "internal", "abstract", "final", "inline", "override", "virtual",
     "sealed", "open", "data", "case", "partial", "readonly", "typedef",
 ];
 
+#[rustfmt::skip]
 const KEYWORDS: &[&str] = &[
     "fn", "struct", "enum", "union", "trait", "type", "const", "static", "mod", "macro_rules!", "macro", "class", "def", "function", "func", "fun", "interface", "namespace",
     "module", "record", "protocol", "object", "extension", "defmodule", "defp", "package",
@@ -192,13 +196,18 @@ fn by_shape(line: &str, ending: &str, file: &str) -> Option<Defined> {
     {
         let name = name.rsplit("::").next().unwrap_or(name);
         let first = before.split_whitespace().next().unwrap_or("");
-        let is_statement = ["return", "else", "if", "while", "for", "switch", "catch", "throw", "new", "await", "yield", "do", "case", "function", "match"].contains(&first);
+        let is_statement = [
+            "return", "else", "if", "while", "for", "switch", "catch", "throw", "new", "await", "yield", "do", "case", "function", "match",
+        ]
+        .contains(&first);
         let plain = before.chars().all(|sign| sign.is_alphanumeric() || "_:<>,*&[]~ \t".contains(sign));
         let typed = before.split_whitespace().count() > 1 && plain && !is_statement;
         let is_function = match ending {
             "c" | "h" | "cc" | "cpp" | "cxx" | "hpp" | "hh" | "m" => typed && at_edge && !trimmed.ends_with(';'),
             "java" | "cs" | "dart" | "php" => typed && !trimmed.ends_with(';'),
-            "js" | "jsx" | "mjs" | "ts" | "tsx" | "vue" => plain && !is_statement && !at_edge && trimmed.ends_with('{') && !trimmed.contains("=>"),
+            "js" | "jsx" | "mjs" | "ts" | "tsx" | "vue" => {
+                plain && !is_statement && !at_edge && trimmed.ends_with('{') && !trimmed.contains("=>")
+            }
             "sh" | "bash" | "zsh" | "" => after.starts_with(')') && plain && !before.trim_end().contains(' '),
             _ => false,
         };
@@ -218,7 +227,8 @@ fn by_place(trimmed: &str, term: &Term) -> Option<Defined> {
     let rest = trimmed.trim_start_matches(['"', '\'']).strip_prefix(name.as_str())?;
     let rest = rest.trim_start_matches(['"', '\'']);
     let is_type = name.starts_with(char::is_uppercase);
-    let fits = !rest.starts_with("::") && (rest.starts_with(':') || is_type && (rest == "," || rest.is_empty() || rest.ends_with("},") || rest.ends_with("),")));
+    let fits = !rest.starts_with("::")
+        && (rest.starts_with(':') || is_type && (rest == "," || rest.is_empty() || rest.ends_with("},") || rest.ends_with("),")));
     fits.then(|| found(name, "place", Surety::Guess))
 }
 
@@ -229,7 +239,8 @@ mod tests {
     #[test]
     fn lines_define_names() {
         use Surety::{Guess, Keyword, Shape};
-        let rows: &[(&str, &str, Option<(&str, &str, Surety)>)] = &[
+        type Row<'a> = (&'a str, &'a str, Option<(&'a str, &'a str, Surety)>);
+        let rows: &[Row<'_>] = &[
             ("a.rs", "pub(crate) async fn apply(&mut self) {", Some(("apply", "fn", Keyword))),
             ("a.rs", "    pub const fn apply() {}", Some(("apply", "fn", Keyword))),
             ("a.rs", "pub unsafe extern \"C\" fn apply() {", Some(("apply", "fn", Keyword))),

@@ -93,7 +93,11 @@ fn flat(line: &str) -> Option<Hit> {
         let digits = after.find(|sign: char| !sign.is_ascii_digit()).unwrap_or(after.len());
         if colon > 0 && digits > 0 && after[digits..].starts_with(':') {
             let text = &after[digits + 1..];
-            return Some(Hit { path: line[..colon].into(), line: after[..digits].parse().ok()?, text: text.strip_prefix(' ').unwrap_or(text).into() });
+            return Some(Hit {
+                path: line[..colon].into(),
+                line: after[..digits].parse().ok()?,
+                text: text.strip_prefix(' ').unwrap_or(text).into(),
+            });
         }
     }
     None
@@ -112,12 +116,16 @@ fn tells_of_more(note: &str) -> bool {
     let note = note.to_lowercase();
     // A note that begins with a word may quote the pattern, so only those in brackets are believed.
     note.starts_with(['(', '[', '.', '…'])
-        && ["truncat", "more ", " more", "first ", "showing", "limit", "cut", "only", "too large", "stopped"].iter().any(|word| note.contains(word))
+        && ["truncat", "more ", " more", "first ", "showing", "limit", "cut", "only", "too large", "stopped"]
+            .iter()
+            .any(|word| note.contains(word))
 }
 
 /// The total that a note tells: `(showing 100 of 1,234 files)`, `(1134 more match; …)`. "At least" is no total.
 fn total_in(note: &str, shown: usize) -> Option<u64> {
-    let number = |text: &str| text.chars().take_while(|sign| sign.is_ascii_digit() || *sign == ',').filter(char::is_ascii_digit).collect::<String>().parse().ok();
+    let number = |text: &str| {
+        text.chars().take_while(|sign| sign.is_ascii_digit() || *sign == ',').filter(char::is_ascii_digit).collect::<String>().parse().ok()
+    };
     if let Some((_, after)) = note.split_once(" of ") {
         return number(after);
     }
@@ -151,9 +159,18 @@ mod tests {
     fn notes_are_no_hits() {
         assert_eq!(hits("No files found"), Hits::default());
         assert_eq!(hits("(no matches)"), Hits::default());
-        assert_eq!(hits("a:1:x\n\n(Results are truncated. Consider a more specific pattern.)"), Hits { hits: vec![hit("a", 1, "x")], cut: true, told: None });
-        assert_eq!(hits("a:\n  1: x\n\n(7 more matches are not shown; narrow the pattern)"), Hits { hits: vec![hit("a", 1, "x")], cut: true, told: Some(8) });
-        assert_eq!(hits("a:\n  1: x\n\n(at least 7 more matches are not shown)"), Hits { hits: vec![hit("a", 1, "x")], cut: true, told: None });
+        assert_eq!(
+            hits("a:1:x\n\n(Results are truncated. Consider a more specific pattern.)"),
+            Hits { hits: vec![hit("a", 1, "x")], cut: true, told: None }
+        );
+        assert_eq!(
+            hits("a:\n  1: x\n\n(7 more matches are not shown; narrow the pattern)"),
+            Hits { hits: vec![hit("a", 1, "x")], cut: true, told: Some(8) }
+        );
+        assert_eq!(
+            hits("a:\n  1: x\n\n(at least 7 more matches are not shown)"),
+            Hits { hits: vec![hit("a", 1, "x")], cut: true, told: None }
+        );
         assert_eq!(hits("No line matches only a limit in . (binary and ignored files are not searched)."), Hits::default());
     }
 

@@ -12,15 +12,32 @@ pub(super) enum Intent {
     Greet,
     Find(Find),
     /// Files by name.
-    Files { glob: String, scope: Scope, count: bool },
+    Files {
+        glob: String,
+        scope: Scope,
+        count: bool,
+    },
     /// All things of a kind: functions, structs, to-dos.
-    Things { kind: Kind, scope: Scope, count: bool },
-    Tests { scope: Scope, count: bool },
-    Layout { scope: Scope },
-    Show { path: String },
+    Things {
+        kind: Kind,
+        scope: Scope,
+        count: bool,
+    },
+    Tests {
+        scope: Scope,
+        count: bool,
+    },
+    Layout {
+        scope: Scope,
+    },
+    Show {
+        path: String,
+    },
     Tour,
     /// `work` finishes the sentence "cannot …".
-    NeedsModel { work: String },
+    NeedsModel {
+        work: String,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -70,7 +87,8 @@ impl Intent {
         if is_greeting(&words) {
             return Intent::Greet;
         }
-        let sentences: Vec<&[Word]> = words.split_inclusive(|word| word.ends).map(without_politeness).filter(|sentence| !sentence.is_empty()).collect();
+        let sentences: Vec<&[Word]> =
+            words.split_inclusive(|word| word.ends).map(without_politeness).filter(|sentence| !sentence.is_empty()).collect();
         if let Some(work) = sentences.iter().find_map(|sentence| work_in(sentence)) {
             return Intent::NeedsModel { work };
         }
@@ -116,11 +134,17 @@ fn of_sentence(sentence: &[Word]) -> Intent {
             Listed::Layout => Intent::Layout { scope },
         };
     }
-    if matches!(opening, Opening::Show) && let [Term::File(path)] = terms.as_slice() && !has(USES) && !has(DEFINITIONS) {
+    if matches!(opening, Opening::Show)
+        && let [Term::File(path)] = terms.as_slice()
+        && !has(USES)
+        && !has(DEFINITIONS)
+    {
         return if path.ends_with('/') { Intent::Layout { scope: scope_of(path) } } else { Intent::Show { path: path.clone() } };
     }
-    let tour = has(&["tour", "overview", "layout", "architecture"]) || (has(&["entry"]) && has(&["point", "points"]));
-    if (opening == Opening::Explain || tour || opening == Opening::Show) && (terms.is_empty() || tour && !terms.iter().any(|term| !matches!(term, Term::Phrase(_) | Term::Name(_)))) {
+    let asks_about = matches!(opening, Opening::Explain | Opening::Show | Opening::List | Opening::Other);
+    let names_tour = has(&["tour", "overview", "layout", "architecture"]) || (has(&["entry"]) && has(&["point", "points"]));
+    let is_explicit = rest.iter().any(|word| word.quoted || word.called || is_file(&word.text));
+    if asks_about && (names_tour && !is_explicit || terms.is_empty() && opening != Opening::Other) {
         return Intent::Tour;
     }
     if opening == Opening::Other && !is_bare_term(sentence, &terms) {
@@ -129,10 +153,10 @@ fn of_sentence(sentence: &[Word]) -> Intent {
     if terms.is_empty() {
         return Intent::NeedsModel { work: "tell what to search for in that".into() };
     }
-    let kind = rest.iter().find_map(|word| Kind::named(word));
+    let kind = rest.iter().find_map(Kind::named);
     let want = match opening {
         Opening::Which | Opening::HowMany if has(&["file", "files"]) => Want::Files,
-        _ if has(&["files"]) && has(&["mention", "mentions", "mentioning", "contain", "contains", "containing", "use", "uses", "using", "with", "import", "imports"]) => Want::Files,
+        _ if has(&["files"]) && (has(USES) || has(&["contain", "contains", "containing", "with"])) => Want::Files,
         _ if has(DEFINITIONS) => Want::Definitions,
         _ if has(USES) || count => Want::Uses,
         Opening::Explain => Want::Explained,
@@ -142,11 +166,13 @@ fn of_sentence(sentence: &[Word]) -> Intent {
     Intent::Find(Find { terms, want, kind, scope, count })
 }
 
+#[rustfmt::skip]
 const DEFINITIONS: &[&str] = &[
     "define", "defined", "defines", "definition", "definitions", "declare", "declared", "declares", "declaration", "declarations", "implemented", "implementation",
     "implementations", "implements",
 ];
 
+#[rustfmt::skip]
 const USES: &[&str] = &[
     "use", "uses", "used", "using", "usage", "usages", "call", "calls", "called", "calling", "caller", "callers", "reference", "references", "referenced", "referencing",
     "refer", "refers", "mention", "mentions", "mentioned", "mentioning", "occur", "occurs", "occurrence", "occurrences", "import", "imports", "imported", "importing",
@@ -167,14 +193,15 @@ fn opening(sentence: &[Word]) -> Opening {
         "how" if second(&["many"]) => Opening::HowMany,
         "count" => Opening::HowMany,
         "number" if second(&["of"]) => Opening::HowMany,
-        "find" | "search" | "grep" | "locate" | "lookup" | "looking" | "look" | "is" | "are" | "does" | "do" | "has" | "any" => Opening::Find,
+        "find" | "search" | "grep" | "locate" | "lookup" | "looking" | "look" | "is" | "are" | "does" | "do" | "has" | "any" => {
+            Opening::Find
+        }
         "check" | "see" if second(&["if", "whether", "for", "where"]) => Opening::Find,
         "list" | "enumerate" | "ls" => Opening::List,
         "give" | "show" | "print" | "display" | "tell" if has(&["tour", "overview", "summary", "how", "about", "what"]) => Opening::Explain,
         "show" | "print" | "display" | "read" | "cat" | "view" | "open" | "give" | "tell" => Opening::Show,
-        "explain" | "describe" | "tour" | "overview" | "summarize" | "summarise" | "how" | "how's" | "what" | "what's" | "whats" | "walk" | "outline" | "introduce" => {
-            Opening::Explain
-        }
+        "explain" | "describe" | "tour" | "overview" | "summarize" | "summarise" | "how" | "how's" | "what" | "what's" | "whats"
+        | "walk" | "outline" | "introduce" => Opening::Explain,
         "why" => Opening::Why,
         _ => Opening::Other,
     }
@@ -183,7 +210,8 @@ fn opening(sentence: &[Word]) -> Opening {
 /// A request without a verb: a name, a quotation, or a few words of a noun phrase.
 fn is_bare_term(sentence: &[Word], terms: &[Term]) -> bool {
     const BARE_WORDS_MAX: usize = 4;
-    let explicit = matches!(terms.first(), Some(Term::Literal(_) | Term::File(_))) || sentence.iter().any(|word| word.quoted || word.called);
+    let explicit =
+        matches!(terms.first(), Some(Term::Literal(_) | Term::File(_))) || sentence.iter().any(|word| word.quoted || word.called);
     let meant = sentence.iter().filter(|word| !word.is(GRAMMAR)).count();
     !terms.is_empty() && (meant <= BARE_WORDS_MAX || (explicit && meant <= 2 * BARE_WORDS_MAX))
 }
@@ -202,11 +230,26 @@ fn listed(rest: &[Word]) -> Option<Listed> {
     }
     let meant: Vec<&Word> = rest.iter().skip(1).filter(|word| !word.is(GRAMMAR) && !word.is(LISTING)).collect();
     let all = |spellings: &[&str]| !meant.is_empty() && meant.iter().all(|word| word.is(spellings));
-    if all(&["test", "tests", "unit", "integration", "file", "files", "functions", "cases", "suite", "suites"]) && meant.iter().any(|word| word.is(&["test", "tests"])) {
+    if all(&["test", "tests", "unit", "integration", "file", "files", "functions", "cases", "suite", "suites"])
+        && meant.iter().any(|word| word.is(&["test", "tests"]))
+    {
         return Some(Listed::Tests);
     }
-    if all(&["folder", "folders", "directory", "directories", "layout", "tree", "structure", "content", "contents", "file", "top-level", "top", "level"])
-        && !meant.iter().all(|word| word.is(&["file"]))
+    if all(&[
+        "folder",
+        "folders",
+        "directory",
+        "directories",
+        "layout",
+        "tree",
+        "structure",
+        "content",
+        "contents",
+        "file",
+        "top-level",
+        "top",
+        "level",
+    ]) && !meant.iter().all(|word| word.is(&["file"]))
     {
         return Some(Listed::Layout);
     }
@@ -218,13 +261,16 @@ fn listed(rest: &[Word]) -> Option<Listed> {
     let is_files = |word: &Word| word.is(&["file", "files", "sources", "modules", "scripts", "documents", "docs"]);
     match meant.as_slice() {
         [word] if word.is(&["files"]) => Some(Listed::Files("**/*".into())),
-        [ending] if ending.text.starts_with('.') && !is_file(&format!("x{}x", ending.text)) && rest.iter().any(is_files) => Some(Listed::Files(format!("**/*{}", ending.text))),
+        [ending] if ending.text.starts_with('.') && !is_file(&format!("x{}x", ending.text)) && rest.iter().any(is_files) => {
+            Some(Listed::Files(format!("**/*{}", ending.text)))
+        }
         [language, files] if is_files(files) => language_glob(language).map(Listed::Files),
         _ => None,
     }
 }
 
 /// Words around what is listed.
+#[rustfmt::skip]
 const LISTING: &[&str] = &["code", "codebase", "repo", "repository", "project", "source", "list", "show", "find", "exist", "exists", "defined", "live", "located", "public"];
 
 fn language_glob(word: &Word) -> Option<String> {
@@ -299,6 +345,7 @@ impl Kind {
 }
 
 /// Folders that people name without a slash.
+#[rustfmt::skip]
 const FOLDERS: &[&str] = &[
     "src", "tests", "test", "docs", "doc", "crates", "lib", "bin", "examples", "scripts", "packages", "app", "apps", "cmd", "pkg", "internal", "benches", "bench", "tools",
     "include", "vendor", "config",
@@ -307,7 +354,8 @@ const FOLDERS: &[&str] = &[
 /// Takes "in src/models", "under tests", "in lib.rs" out of the words.
 fn scoped(sentence: &[Word]) -> (Scope, Vec<Word>) {
     let place = sentence.windows(2).position(|pair| {
-        pair[0].is(&["in", "under", "inside", "within", "below"]) && (is_path(&pair[1].text) || is_file(&pair[1].text) || pair[1].is(FOLDERS))
+        pair[0].is(&["in", "under", "inside", "within", "below"])
+            && (is_path(&pair[1].text) || is_file(&pair[1].text) || pair[1].is(FOLDERS))
     });
     let Some(at) = place else { return (Scope::default(), sentence.to_vec()) };
     let rest = sentence[..at].iter().chain(&sentence[at + 2..]).cloned().collect();
@@ -326,7 +374,11 @@ fn scope_of(path: &str) -> Scope {
 }
 
 fn is_glob(text: &str) -> bool {
-    text.contains('*') && !text.contains(' ') && text.chars().any(|sign| sign.is_alphanumeric()) && !text.contains('(') && (text.contains('.') || text.contains('/'))
+    text.contains('*')
+        && !text.contains(' ')
+        && text.chars().any(|sign| sign.is_alphanumeric())
+        && !text.contains('(')
+        && (text.contains('.') || text.contains('/'))
 }
 
 fn glob_of(text: &str) -> String {
@@ -334,17 +386,28 @@ fn glob_of(text: &str) -> String {
 }
 
 fn is_greeting(words: &[Word]) -> bool {
+    #[rustfmt::skip]
     const GREETINGS: &[&str] = &[
         "hi", "hello", "hey", "hallo", "yo", "howdy", "thanks", "thank", "you", "good", "morning", "evening", "afternoon", "day", "there", "please", "help", "ok", "okay",
         "cool", "great", "nice", "bye", "posse", "explorer", "me", "very", "much", "test", "ping",
     ];
     let plain: Vec<&str> = words.iter().map(|word| word.lower.as_str()).collect();
-    let asks_who = ["who are you", "what are you", "what can you do", "what do you do", "how are you", "what can i ask", "how can you help", "how do you work"];
+    let asks_who = [
+        "who are you",
+        "what are you",
+        "what can you do",
+        "what do you do",
+        "how are you",
+        "what can i ask",
+        "how can you help",
+        "how do you work",
+    ];
     words.iter().all(|word| word.is(GREETINGS)) && plain != ["test"] || asks_who.iter().any(|known| plain.join(" ").starts_with(known))
 }
 
 /// The sentence without "please", "can you", "I want to know" and the like in front.
 fn without_politeness(sentence: &[Word]) -> &[Word] {
+    #[rustfmt::skip]
     const FRONT: &[&[&str]] = &[
         &["please"], &["kindly"], &["ok"], &["okay"], &["hey"], &["hi"], &["hello"], &["posse"], &["now"], &["then"], &["also"], &["and"], &["so"], &["just"], &["thanks"],
         &["first"], &["next"], &["finally"], &["maybe"], &["quickly"], &["but"], &["well"],
@@ -355,7 +418,9 @@ fn without_politeness(sentence: &[Word]) -> &[Word] {
         &["find", "out"], &["tell", "me", "where"], &["show", "me", "where"], &["show", "where"], &["your", "task", "is", "to"], &["i", "wonder"], &["it", "possible", "to"],
     ];
     let mut rest = sentence;
-    while let Some(front) = FRONT.iter().find(|front| front.len() < rest.len() && front.iter().zip(rest).all(|(word, said)| said.is(&[word]))) {
+    while let Some(front) =
+        FRONT.iter().find(|front| front.len() < rest.len() && front.iter().zip(rest).all(|(word, said)| said.is(&[word])))
+    {
         // "tell me where" keeps its "where".
         let keeps_last = front.len() > 1 && front.last() == Some(&"where");
         let taken = if keeps_last { front.len() - 1 } else { front.len() };
@@ -368,13 +433,21 @@ fn without_politeness(sentence: &[Word]) -> &[Word] {
 fn work_in(sentence: &[Word]) -> Option<String> {
     let [first, rest @ ..] = sentence else { return None };
     let is_verb = |word: &Word| word.is(WORK) && !word.called;
-    let noun_follows = |after: &[Word]| after.first().is_some_and(|word| word.is(&["file", "files", "function", "functions", "method", "struct", "class", "tests", "cases"]) && after.len() == 1);
+    let noun_follows = |after: &[Word]| {
+        after.first().is_some_and(|word| {
+            word.is(&["file", "files", "function", "functions", "method", "struct", "class", "tests", "cases"]) && after.len() == 1
+        })
+    };
     if is_verb(first) && !noun_follows(rest) && !(first.is(&["introduce"]) && rest.first().is_some_and(|word| word.is(&["me"]))) {
         return Some(first.lower.clone());
     }
     let asks = matches!(opening(sentence), Opening::Where | Opening::Which | Opening::HowMany | Opening::Explain | Opening::Why);
     // "where do we open and write the file" asks; "where is the bug, and fix it" wants work.
-    let objects: &[&str] = if asks { &["it", "them", "this", "that"] } else { &["it", "them", "this", "that", "the", "a", "an", "all", "each", "every", "any", "those", "these", "tests"] };
+    let objects: &[&str] = if asks {
+        &["it", "them", "this", "that"]
+    } else {
+        &["it", "them", "this", "that", "the", "a", "an", "all", "each", "every", "any", "those", "these", "tests"]
+    };
     sentence.windows(3).find_map(|three| {
         (three[0].is(&["and", "then", "or"]) && is_verb(&three[1]) && three[2].is(objects)).then(|| three[1].lower.clone())
     })

@@ -71,12 +71,16 @@ pub(super) fn definition_like(term: &Term) -> String {
 /// Lines that define a name with any of these parts in it, each by its stem.
 pub(super) fn definition_of_any_part(term: &Term) -> Option<String> {
     let stems = stems(term);
-    (stems.len() > 1 || stems != term.parts()).then(|| definition_of(&format!(r"\w*(?:{})\w*", stems.iter().map(|stem| escaped(stem)).collect::<Vec<_>>().join("|")), "(?i)"))
+    (stems.len() > 1 || stems != term.parts())
+        .then(|| definition_of(&format!(r"\w*(?:{})\w*", stems.iter().map(|stem| escaped(stem)).collect::<Vec<_>>().join("|")), "(?i)"))
 }
 
 /// Lines that begin the type or module that others are defined in.
 pub(super) fn owner(name: &str) -> String {
-    format!(r"\b(?:struct|enum|union|trait|type|class|interface|impl|mod|module|namespace|object|func)\b.*{}", bounded(&escaped(name), name))
+    format!(
+        r"\b(?:struct|enum|union|trait|type|class|interface|impl|mod|module|namespace|object|func)\b.*{}",
+        bounded(&escaped(name), name)
+    )
 }
 
 fn definition_of(name: &str, flags: &str) -> String {
@@ -129,19 +133,17 @@ pub(super) fn keywords_of(kind: Kind) -> &'static [&'static str] {
 }
 
 /// Where a test begins, in the usual frameworks.
-pub(super) const TEST_MARKERS: &str =
-    r#"^\s*#\[(?:\w+::)*test\b|^\s*(?:async\s+)?def test_|^func Test\w+\(|^\s*(?:it|test|describe)(?:\.\w+)?\(\s*["'`]|^\s*@Test\b|^\s*(?:TEST|TEST_F|TEST_P)\("#;
+pub(super) const TEST_MARKERS: &str = r#"^\s*#\[(?:\w+::)*test\b|^\s*(?:async\s+)?def test_|^func Test\w+\(|^\s*(?:it|test|describe)(?:\.\w+)?\(\s*["'`]|^\s*@Test\b|^\s*(?:TEST|TEST_F|TEST_P)\("#;
 
 /// Files that are tests by their name or folder.
-pub(super) const TEST_FILES: &str = "**/{test_*.*,*_test.*,*.test.*,*.spec.*,*_spec.*,*Test.java,*Tests.cs,tests.rs,tests/**/*.*,__tests__/**/*.*}";
+pub(super) const TEST_FILES: &str =
+    "**/{test_*.*,*_test.*,*.test.*,*.spec.*,*_spec.*,*Test.java,*Tests.cs,tests.rs,tests/**/*.*,__tests__/**/*.*}";
 
-pub(super) const MANIFESTS: &str =
-    "**/{Cargo.toml,package.json,pyproject.toml,setup.py,requirements.txt,go.mod,pom.xml,build.gradle,build.gradle.kts,Gemfile,composer.json,CMakeLists.txt,Makefile,justfile,flake.nix,Package.swift,mix.exs,deno.json}";
+pub(super) const MANIFESTS: &str = "**/{Cargo.toml,package.json,pyproject.toml,setup.py,requirements.txt,go.mod,pom.xml,build.gradle,build.gradle.kts,Gemfile,composer.json,CMakeLists.txt,Makefile,justfile,flake.nix,Package.swift,mix.exs,deno.json}";
 
 pub(super) const MANIFEST_NAMES: &str = r#"^(?:name|description|module)\s*=|^module\s+\S|^\s{0,4}"(?:name|description)"\s*:"#;
 
-pub(super) const ENTRY_POINTS: &str =
-    r#"^\s*(?:pub\s+)?(?:async\s+)?fn main\(|^func main\(|^(?:int|void|auto)\s+main\(|^\s*public static void main\(|^if __name__ == |^\[\[bin\]\]|^\s*"(?:bin|main)"\s*:"#;
+pub(super) const ENTRY_POINTS: &str = r#"^\s*(?:pub\s+)?(?:async\s+)?fn main\(|^func main\(|^(?:int|void|auto)\s+main\(|^\s*public static void main\(|^if __name__ == |^\[\[bin\]\]|^\s*"(?:bin|main)"\s*:"#;
 
 /// A glob for files whose name has the parts in any convention.
 pub(super) fn file_names(term: &Term) -> Option<String> {

@@ -39,8 +39,13 @@ pub(super) struct Desk<'a> {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Heard {
     Said(String),
-    Failed { tool: &'static str, words: String },
-    NotOffered { tool: &'static str },
+    Failed {
+        tool: &'static str,
+        words: String,
+    },
+    NotOffered {
+        tool: &'static str,
+    },
     /// No step was left for it.
     NotMade,
 }
@@ -191,8 +196,12 @@ pub(super) struct Quote {
 /// What a call of the ladder is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Aim {
-    Definitions { near: bool },
-    Lines { near: bool },
+    Definitions {
+        near: bool,
+    },
+    Lines {
+        near: bool,
+    },
     FileNames,
     /// Where the type or module is that a qualified name belongs to.
     Owner,
@@ -220,7 +229,8 @@ fn search(find: &Find, desk: &Desk) -> Result<String, Vec<Call>> {
             match aim {
                 Aim::Definitions { near } | Aim::Lines { near } => {
                     let cut = take_lines(&mut evidence[*number], &find.terms[*number], text, *near);
-                    let hidden = if matches!(aim, Aim::Lines { .. }) { &mut evidence[*number].cut } else { &mut evidence[*number].definitions_cut };
+                    let hidden =
+                        if matches!(aim, Aim::Lines { .. }) { &mut evidence[*number].cut } else { &mut evidence[*number].definitions_cut };
                     *hidden |= cut;
                 }
                 Aim::FileNames => take_names(&mut evidence[*number], text),
@@ -306,7 +316,8 @@ fn calls_of(rung: usize, term: &Term, find: &Find) -> Vec<(Aim, Call)> {
             calls
         }
         (3, Term::Phrase(_)) => {
-            let mut calls: Vec<_> = pattern::definition_of_any_part(term).map(|pattern| lines(DEFINED_NEAR, &pattern)).into_iter().collect();
+            let mut calls: Vec<_> =
+                pattern::definition_of_any_part(term).map(|pattern| lines(DEFINED_NEAR, &pattern)).into_iter().collect();
             calls.extend(pattern::any_part(term).map(|pattern| lines(NEAR, &pattern)));
             calls
         }
@@ -327,7 +338,8 @@ fn take_lines(evidence: &mut Evidence, term: &Term, text: &str, near: bool) -> b
             continue;
         }
         let like = near || matches!(term, Term::Phrase(_));
-        let defined = define::defines(&hit.path, &hit.text, term, like).or_else(|| near.then(|| define::defines_any(&hit.path, &hit.text, term, &stems)).flatten());
+        let defined = define::defines(&hit.path, &hit.text, term, like)
+            .or_else(|| near.then(|| define::defines_any(&hit.path, &hit.text, term, &stems)).flatten());
         let lower = format!("{} {}", hit.path, hit.text).to_lowercase();
         let quote = Quote {
             sort: sort_of(&hit.path),
@@ -368,7 +380,8 @@ fn keep_owned(definitions: &mut Vec<Quote>, owners: &[Hit]) {
 
 impl Evidence {
     pub(super) fn is_empty(&self) -> bool {
-        [&self.definitions, &self.near_definitions, &self.uses, &self.near_uses].iter().all(|quotes| quotes.is_empty()) && self.names.is_empty()
+        [&self.definitions, &self.near_definitions, &self.uses, &self.near_uses].iter().all(|quotes| quotes.is_empty())
+            && self.names.is_empty()
     }
 
     /// When a struct is asked for and one is there, a function of that name is only a use.

@@ -3,7 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use posse_session::{
-    Block, Finish, Head, Live, Message, Model, ModelError, ModelFailure, Progress, Reply, ReplyPart, Request, Role, SessionId, ToolChoice, ToolSpec, Usage,
+    Block, Finish, Head, Live, Message, Model, ModelError, ModelFailure, Progress, Reply, ReplyPart, Request, Role, SessionId, ToolChoice,
+    ToolSpec, Usage,
 };
 use serde_json::{Value, json};
 
@@ -61,7 +62,7 @@ impl Story {
     }
 
     /// Answers calls until there is a text.
-    fn to_the_end(&mut self) -> String {
+    fn play(&mut self) -> String {
         for _ in 0..20 {
             let (reply, shown) = self.reply(ToolChoice::Auto);
             let reply = reply.unwrap();
@@ -106,7 +107,7 @@ impl Story {
 
     fn ask(&mut self, question: &str) -> String {
         self.steps = 0;
-        self.say(question).to_the_end()
+        self.say(question).play()
     }
 }
 
@@ -249,14 +250,18 @@ fn long_answers_are_cut_and_say_so() {
     assert_eq!(lines.len(), 13);
     assert_eq!((lines[1], lines[11]), ("src/a.rs:1: retry(1);", "and 90 more"));
     assert_eq!(lines[12], "The search stopped at its limit: there may be more.");
-    assert!(story.ask("how many times is `retry` called?").starts_with("123 lines in at least 1 file with `retry`:\nsrc/a.rs:1: retry(1);"));
+    assert!(
+        story.ask("how many times is `retry` called?").starts_with("123 lines in at least 1 file with `retry`:\nsrc/a.rs:1: retry(1);")
+    );
 }
 
 #[test]
 fn a_method_is_looked_for_where_its_type_is() {
     let mut story = Story::new(ALL, |tool, input| match (tool, pattern(input)) {
         ("grep", wanted) if wanted.contains("|impl|") => Ok("src/b.rs:\n  10: impl Session {\n".into()),
-        ("grep", wanted) if wanted.contains(r"\bapply\b") => Ok("src/a.rs:\n  3: pub fn apply() {\n\nsrc/b.rs:\n  12:     fn apply(&self) {\n".into()),
+        ("grep", wanted) if wanted.contains(r"\bapply\b") => {
+            Ok("src/a.rs:\n  3: pub fn apply() {\n\nsrc/b.rs:\n  12:     fn apply(&self) {\n".into())
+        }
         _ => none(input),
     });
     assert_eq!(story.ask("Where is Session::apply defined?"), "`Session::apply` is defined here:\nsrc/b.rs:12: fn apply(&self) {");
@@ -306,7 +311,7 @@ fn files_and_tests_are_listed_and_counted() {
     assert_eq!(story.ask("how many files are there?"), "10 files matching `**/*`:\nsrc/b.rs\nand 9 more");
     assert_eq!(
         story.ask("list the tests"),
-        "1 test file by name or folder:\ntests/a.rs\n2 lines that begin a test, in 1 file; the first of each:\nsrc/b.rs:9: #[test]"
+        "1 test file by name or folder:\ntests/a.rs\nTests begin in 2 lines of 1 file; the first of each:\nsrc/b.rs:9: #[test]"
     );
     assert_eq!(story.ask("list TODOs"), "to-dos, by the shape of the line: 1 line\nsrc/b.rs:1: // TODO: more");
 }
@@ -317,7 +322,9 @@ fn a_tour_quotes_what_it_saw() {
         ("list", _) => Ok("./\n  crates/\n    cli/\n  Cargo.toml\n  README.md\n".into()),
         ("glob", wanted) if wanted.contains("Cargo.toml") => Ok("crates/cli/Cargo.toml\nCargo.toml".into()),
         ("glob", _) => Ok("tests/walk.rs".into()),
-        ("grep", wanted) if wanted.contains("#{1,2}") => Ok("README.md:\n  1: # Posse\n  3: Posse runs a team of coding agents.\n\ncrates/cli/README.md:\n  1: # Inner\n".into()),
+        ("grep", wanted) if wanted.contains("#{1,2}") => {
+            Ok("README.md:\n  1: # Posse\n  3: Posse runs a team of coding agents.\n\ncrates/cli/README.md:\n  1: # Inner\n".into())
+        }
         ("grep", wanted) if wanted.contains("fn main") => Ok("crates/cli/src/main.rs:\n  5: fn main() {\n".into()),
         ("grep", _) => Ok("crates/cli/Cargo.toml:\n  2: name = \"posse\"\n".into()),
         _ => none(input),
@@ -338,7 +345,12 @@ fn a_tour_quotes_what_it_saw() {
 fn an_explanation_is_quotes_and_says_so() {
     let mut story = Story::new(ALL, widget_repo);
     let answer = story.ask("What is Widget?");
-    assert!(answer.starts_with("I am rules and search, not an LLM: these lines are what the files say.\n`Widget` is defined here:\nsrc/widget.rs:7:"), "{answer}");
+    assert!(
+        answer.starts_with(
+            "I am rules and search, not an LLM: these lines are what the files say.\n`Widget` is defined here:\nsrc/widget.rs:7:"
+        ),
+        "{answer}"
+    );
 }
 
 #[test]
@@ -364,7 +376,10 @@ fn a_greeting_is_one_polite_sentence_without_calls() {
 fn the_facts_and_the_bytes() {
     let model = Explorer::new();
     let facts = model.facts();
-    assert_eq!((facts.name.as_str(), facts.provider.as_str(), facts.context, facts.output, facts.images), ("offline/explorer", "offline", 1_000_000, 100_000, false));
+    assert_eq!(
+        (facts.name.as_str(), facts.provider.as_str(), facts.context, facts.output, facts.images),
+        ("offline/explorer", "offline", 1_000_000, 100_000, false)
+    );
     let message = Message { role: Role::User, blocks: vec![Block::Text { text: "ä".into() }] };
     assert_eq!(model.encode(&message), Arc::from(serde_json::to_vec(&message).unwrap()));
 }

@@ -54,13 +54,16 @@ pub(super) fn terms(words: &[Word]) -> Vec<Term> {
     if phrase.is_empty() {
         // "find the handle": then one of the frame's words is meant, and the last is the likeliest.
         let named_last = |word: &&Word| !word.is(GRAMMAR) && !word.is(COMMON);
-        phrase = words.iter().skip(1).filter(named_last).next_back().into_iter().collect();
+        phrase = words.iter().skip(1).rfind(named_last).into_iter().collect();
     }
     let phrase = &phrase[phrase.len().saturating_sub(PHRASE_WORDS_MAX)..];
     match phrase {
         [] => Vec::new(),
         // "Where is Explorer constructed": a proper name and what is done with it.
-        [name, done] if name.text.starts_with(char::is_uppercase) && (done.lower.ends_with("ed") || done.is(&["built", "read", "written", "sent"])) => {
+        [name, done]
+            if name.text.starts_with(char::is_uppercase)
+                && (done.lower.ends_with("ed") || done.is(&["built", "read", "written", "sent"])) =>
+        {
             vec![Term::Name(name.text.clone())]
         }
         [word] => vec![Term::Name(word.text.clone())],
@@ -69,6 +72,7 @@ pub(super) fn terms(words: &[Word]) -> Vec<Term> {
 }
 
 /// Words of the frame that point at the whole repository: a question of only these asks for a tour.
+#[rustfmt::skip]
 const COMMON: &[&str] = &[
     "code", "codebase", "repo", "repository", "project", "source", "sources", "file", "files", "folder", "folders", "directory", "directories", "thing", "things",
     "stuff", "work", "works", "defined", "used", "implemented", "located", "organised", "organized", "structured", "tour", "overview", "summary", "layout",
@@ -103,11 +107,13 @@ fn is_name(word: &Word) -> bool {
     let inner = |sign: char| text.trim_matches(sign).contains(sign);
     let dotted = inner('.') && text.split('.').all(|part| part.len() > 1) && !text.starts_with(|sign: char| sign.is_ascii_digit());
     let camel = text.chars().zip(text.chars().skip(1)).any(|(before, after)| before.is_lowercase() && after.is_uppercase());
-    let hyphenated = inner('-') && !text.contains("--") && !word.is(FRAME) && text.chars().all(|sign| sign.is_alphanumeric() || sign == '-');
+    let hyphenated =
+        inner('-') && !text.contains("--") && !word.is(FRAME) && text.chars().all(|sign| sign.is_alphanumeric() || sign == '-');
     word.called || text.contains('_') || text.contains("::") || camel || dotted || hyphenated || (text.starts_with("--") && text.len() > 3)
 }
 
 /// Endings that make a dotted word a file and not `object.member`.
+#[rustfmt::skip]
 const ENDINGS: &[&str] = &[
     "rs", "toml", "lock", "md", "txt", "rst", "adoc", "py", "pyi", "js", "jsx", "mjs", "cjs", "ts", "tsx", "mts", "go", "mod", "sum", "java", "kt", "kts", "scala", "c",
     "h", "cc", "cpp", "cxx", "hpp", "hh", "cs", "rb", "php", "swift", "m", "mm", "sh", "bash", "zsh", "fish", "json", "jsonc", "json5", "jsonl", "yaml", "yml", "xml",
@@ -120,15 +126,23 @@ pub(super) fn is_file(text: &str) -> bool {
         return false;
     }
     let name = text.rsplit('/').next().unwrap_or(text);
-    let has_ending = name.rsplit_once('.').is_some_and(|(stem, ending)| !stem.is_empty() && ENDINGS.contains(&ending.to_lowercase().as_str()));
+    let has_ending =
+        name.rsplit_once('.').is_some_and(|(stem, ending)| !stem.is_empty() && ENDINGS.contains(&ending.to_lowercase().as_str()));
     let hidden = name.len() > 2 && name.starts_with('.') && name[1..].starts_with(|sign: char| sign.is_alphabetic());
-    let known = matches!(name, "Makefile" | "Dockerfile" | "README" | "LICENSE" | "CHANGELOG" | "Justfile" | "justfile" | "Gemfile" | "Rakefile" | "CODEOWNERS");
+    let known = matches!(
+        name,
+        "Makefile" | "Dockerfile" | "README" | "LICENSE" | "CHANGELOG" | "Justfile" | "justfile" | "Gemfile" | "Rakefile" | "CODEOWNERS"
+    );
     has_ending || hidden || known || is_path(text)
 }
 
 /// Has a folder in it. `read/write` and `and/or` have too; a search for them ends in their words.
 pub(super) fn is_path(text: &str) -> bool {
-    text.contains('/') && !text.contains("//") && text.len() > 2 && !text.contains([' ', '*']) && !matches!(text, "and/or" | "read/write" | "client/server" | "I/O" | "i/o")
+    text.contains('/')
+        && !text.contains("//")
+        && text.len() > 2
+        && !text.contains([' ', '*'])
+        && !matches!(text, "and/or" | "read/write" | "client/server" | "I/O" | "i/o")
 }
 
 pub(super) fn last_segment(name: &str) -> &str {
@@ -158,7 +172,8 @@ fn parts(text: &str) -> Vec<String> {
     for (at, &sign) in signs.iter().enumerate() {
         let before = at.checked_sub(1).map(|at| signs[at]);
         let lower_follows = signs.get(at + 1).is_some_and(|next| next.is_lowercase());
-        let humps = sign.is_uppercase() && before.is_some_and(|before| before.is_lowercase() || before.is_numeric() || (before.is_uppercase() && lower_follows));
+        let humps = sign.is_uppercase()
+            && before.is_some_and(|before| before.is_lowercase() || before.is_numeric() || (before.is_uppercase() && lower_follows));
         if (humps || !sign.is_alphanumeric()) && !current.is_empty() {
             found.push(std::mem::take(&mut current));
         }
@@ -244,7 +259,14 @@ mod tests {
 
     #[test]
     fn stems_meet() {
-        for (word, expected) in [("retries", "retry"), ("retrying", "retry"), ("logging", "log"), ("permissions", "permission"), ("class", "class"), ("parsed", "pars")] {
+        for (word, expected) in [
+            ("retries", "retry"),
+            ("retrying", "retry"),
+            ("logging", "log"),
+            ("permissions", "permission"),
+            ("class", "class"),
+            ("parsed", "pars"),
+        ] {
             assert_eq!(stem(word), expected, "{word}");
         }
     }

@@ -86,7 +86,9 @@ fn plain_words(text: &str, words: &mut Vec<Word>) {
         let bare = bare(token);
         if bare.is_empty() {
             // The punctuation after a quoted span ends its sentence.
-            if ends && number == 0 && starts_glued
+            if ends
+                && number == 0
+                && starts_glued
                 && let Some(last) = words.last_mut()
             {
                 last.ends = true;
@@ -111,6 +113,7 @@ fn bare(token: &str) -> &str {
 }
 
 /// Words of grammar. They never are what is searched for.
+#[rustfmt::skip]
 pub(super) const GRAMMAR: &[&str] = &[
     "a", "an", "the", "this", "that", "these", "those", "it", "its", "it's", "i", "i'm", "we", "you", "they", "he", "she", "me", "us", "our", "my", "your", "their",
     "them", "is", "are", "was", "were", "be", "been", "being", "am", "do", "does", "did", "done", "has", "have", "had", "can", "could", "would", "should", "will",
@@ -122,6 +125,7 @@ pub(super) const GRAMMAR: &[&str] = &[
 ];
 
 /// Words that say what to do with the term, or what sort of thing it is, but are seldom the term.
+#[rustfmt::skip]
 pub(super) const FRAME: &[&str] = &[
     "find", "search", "grep", "locate", "look", "looking", "lookup", "list", "show", "print", "give", "display", "enumerate", "tell", "explain", "describe", "tour",
     "overview", "summary", "summarize", "summarise", "walk", "introduce", "outline", "count", "number", "check", "see", "know", "want", "need", "read", "cat", "view",
@@ -137,10 +141,11 @@ pub(super) const FRAME: &[&str] = &[
     "function", "functions", "method", "methods", "struct", "structs", "structure", "enum", "enums", "trait", "traits", "class", "classes", "type", "types",
     "interface", "interfaces", "constant", "constants", "const", "variable", "variables", "macro", "macros", "module", "modules", "field", "fields", "variant",
     "fn", "func", "def", "word", "string", "text", "term", "responsible", "anywhere", "somewhere", "everywhere", "times", "time", "different", "various", "main's",
-    "detail", "details", "briefly", "quickly", "organised", "organized", "structured", "layout", "architecture", "organization", "organisation", "high-level",
+    "detail", "details", "briefly", "quickly", "organised", "organized", "structured", "organization", "organisation", "high-level",
 ];
 
 /// What `offline/explorer` refuses at the start of a request or of a clause.
+#[rustfmt::skip]
 pub(super) const WORK: &[&str] = &[
     "write", "fix", "refactor", "implement", "add", "change", "delete", "remove", "run", "commit", "translate", "review", "create", "make", "build", "update", "rename",
     "move", "edit", "modify", "replace", "convert", "port", "migrate", "optimize", "optimise", "improve", "clean", "cleanup", "test", "debug", "install", "uninstall",

@@ -20,9 +20,7 @@ pub(crate) fn head(model: &str, head: &Head) -> Vec<u8> {
     body.insert("stream".to_owned(), true.into());
     body.insert("stream_options".to_owned(), json!({ "include_usage": true }));
     if !head.tools.is_empty() {
-        let tool = |tool: &ToolSpec| {
-            json!({ "type": "function", "function": { "name": tool.name, "description": tool.description, "parameters": tool.schema } })
-        };
+        let tool = |tool: &ToolSpec| json!({ "type": "function", "function": { "name": tool.name, "description": tool.description, "parameters": tool.schema } });
         body.insert("tools".to_owned(), head.tools.iter().map(tool).collect());
     }
     crate::provider::merge_params(&mut body, &head.params);
@@ -94,11 +92,11 @@ fn user(blocks: &[Block]) -> Vec<Value> {
 }
 
 fn texts(blocks: &[Block]) -> Vec<&str> {
-    let text = |block| match block {
-        &Block::Text { ref text } => Some(text.as_str()),
+    let texts = blocks.iter().filter_map(|block| match block {
+        Block::Text { text } => Some(text.as_str()),
         _ => None,
-    };
-    blocks.iter().filter_map(text).filter(|text| !text.trim().is_empty()).collect()
+    });
+    texts.filter(|text| !text.trim().is_empty()).collect()
 }
 
 fn image(mime: &str, data: &str) -> Value {

@@ -198,7 +198,8 @@ impl State {
         };
         let call = &self.calls[at];
         let is_other_id = text(piece, "id").is_some_and(|id| !call.id.is_empty() && id != call.id);
-        let names_again = index.is_none() && text(piece, "id").is_none() && text(&piece["function"], "name").is_some() && !call.tool.is_empty();
+        let names_again =
+            index.is_none() && text(piece, "id").is_none() && text(&piece["function"], "name").is_some() && !call.tool.is_empty();
         (!is_other_id && !names_again).then_some(at)
     }
 
@@ -248,5 +249,8 @@ impl Calling {
 
 /// An error may come as a data object after all went well so far.
 fn is_error(value: &Value, event: &Event) -> bool {
-    value.get("error").is_some_and(|error| !error.is_null()) || value["object"] == "error" || value["type"] == "error" || event.name == "error"
+    value.get("error").is_some_and(|error| !error.is_null())
+        || value["object"] == "error"
+        || value["type"] == "error"
+        || event.name == "error"
 }

@@ -1,6 +1,8 @@
 //! Our own Chat Completions streams and bodies: the quirks of servers, one by one.
 
-use posse_session::{Block, Finish, Head, Message, ModelFailure, Params, Reply, ReplyPart, Request, Role, SessionId, ToolChoice, ToolSpec, Usage};
+use posse_session::{
+    Block, Finish, Head, Message, ModelFailure, Params, Reply, ReplyPart, Request, Role, SessionId, ToolChoice, ToolSpec, Usage,
+};
 use serde_json::{Value, json};
 
 use super::{State, encode};
@@ -96,9 +98,13 @@ fn the_legacy_call_counts_only_alone() {
 
 #[test]
 fn finish_reasons_are_mapped() {
-    for (reason, finish) in
-        [("stop", Finish::Stop), ("tool_calls", Finish::Stop), ("length", Finish::Length), ("content_filter", Finish::Refusal), ("odd", Finish::Other)]
-    {
+    for (reason, finish) in [
+        ("stop", Finish::Stop),
+        ("tool_calls", Finish::Stop),
+        ("length", Finish::Length),
+        ("content_filter", Finish::Refusal),
+        ("odd", Finish::Other),
+    ] {
         assert_eq!(reply(&[chunk(json!({ "content": "x" }), Some(reason))]).finish, finish, "{reason}");
     }
 }
@@ -129,7 +135,10 @@ fn an_error_as_data_ends_the_stream() {
     for (error, failure) in [
         (json!({ "error": { "message": "slow down", "type": "rate_limit_error" } }), ModelFailure::RateLimited),
         (json!({ "error": { "message": "upstream", "code": 502 }, "choices": [] }), ModelFailure::Server),
-        (json!({ "choices": [{ "delta": {}, "finish_reason": "error", "error": { "message": "x", "code": 503 } }] }), ModelFailure::Overloaded),
+        (
+            json!({ "choices": [{ "delta": {}, "finish_reason": "error", "error": { "message": "x", "code": 503 } }] }),
+            ModelFailure::Overloaded,
+        ),
         (json!({ "object": "error", "message": "something" }), ModelFailure::Cut),
     ] {
         let told = read::<State>(&stream(&[chunk(json!({ "content": "so far" }), None), error.clone()])).unwrap_err();
@@ -144,7 +153,10 @@ fn usage_is_counted_the_same_for_every_server() {
         (json!({ "prompt_tokens": 339, "completion_tokens": 83, "total_tokens": 422, "prompt_cache_hit_tokens": 320 }), [19, 83, 320, 0]),
         // Thinking counted in the total only.
         (json!({ "prompt_tokens": 291, "completion_tokens": 26, "total_tokens": 513 }), [291, 222, 0, 0]),
-        (json!({ "prompt_tokens": 50, "completion_tokens": 1, "prompt_tokens_details": { "cached_tokens": 20, "cache_write_tokens": 10 } }), [20, 1, 20, 10]),
+        (
+            json!({ "prompt_tokens": 50, "completion_tokens": 1, "prompt_tokens_details": { "cached_tokens": 20, "cache_write_tokens": 10 } }),
+            [20, 1, 20, 10],
+        ),
         (Value::Null, [0, 0, 0, 0]),
     ] {
         let mut last = chunk(json!({ "content": "x" }), Some("stop"));
@@ -156,7 +168,8 @@ fn usage_is_counted_the_same_for_every_server() {
 
 #[test]
 fn content_as_parts_is_text_and_thinking() {
-    let parts = json!({ "content": [{ "type": "thinking", "thinking": [{ "type": "text", "text": "hm" }] }, { "type": "text", "text": "yes" }] });
+    let parts =
+        json!({ "content": [{ "type": "thinking", "thinking": [{ "type": "text", "text": "hm" }] }, { "type": "text", "text": "yes" }] });
     let reply = reply(&[chunk(parts, Some("stop"))]);
     assert_eq!(reply.parts, [ReplyPart::Reasoning { text: "hm".into(), signature: None }, ReplyPart::Text("yes".into())]);
 }

@@ -1,7 +1,7 @@
 //! The view of every session, for lists: a cache in the same file, written with the facts it follows from.
 //!
-//! A row that is missing, of another version or behind its log is made again from the events, by whoever needs it.
-//! Deleting all rows loses nothing.
+//! A row that is missing or of another version is made again from the events, by whoever needs it; before the writer
+//! goes on from a row it also checks that it is not behind its log. Deleting all rows loses nothing.
 
 use posse_session::{SUMMARY_VERSION, Seq, SessionId, Summary};
 use rusqlite::{Connection, OptionalExtension, params};

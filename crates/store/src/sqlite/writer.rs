@@ -296,5 +296,21 @@ mod tests {
         assert!(answers.iter().all(|answer| answer.contains("FOREIGN KEY") && answer.contains("posse.db")), "{answers:?}");
         assert_eq!(heads(&desk), [0, 0, 0]);
         assert_eq!(serve(&mut desk, vec![append("ses_b", 0, fact())]), ["1"]);
+        assert_eq!(heads(&desk), [0, 1, 0], "it was written, not remembered from the time before");
+    }
+
+    #[tokio::test]
+    async fn an_own_commit_rings_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut desk = desk(folder.path());
+        let (session, bell) = (SessionId::new("ses_a"), Arc::clone(&desk.bell));
+        let listener = Bell::listen(&bell, &session, 0);
+        serve(&mut desk, vec![append("ses_a", 0, fact())]);
+        tokio::select! {
+            biased;
+            () = listener.rung() => {}
+            () = std::future::ready(()) => panic!("only the watcher would have told"),
+        }
+        bell.close();
     }
 }

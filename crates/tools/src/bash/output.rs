@@ -87,7 +87,9 @@ impl Output {
 }
 
 fn read(path: &Path, bytes: u64) -> crate::text::Capped {
-    let part = |from: u64, length: usize| window(path, from, length).map_or_else(|error| format!("(the output cannot be read: {error})"), |bytes| clean(&bytes));
+    let part = |from: u64, length: usize| {
+        window(path, from, length).map_or_else(|error| format!("(the output cannot be read: {error})"), |bytes| clean(&bytes))
+    };
     if bytes <= SHOWN_BYTES_MAX as u64 {
         // Letters that were no UTF-8 may have grown in cleaning.
         return cap(&part(0, SHOWN_BYTES_MAX), SHOWN_BYTES_MAX, |omitted| gap(omitted as u64, path));

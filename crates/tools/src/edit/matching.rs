@@ -29,7 +29,8 @@ pub(super) struct Spot {
 /// Every place where `old` stands, by the strictest way that finds any.
 pub(super) fn find(text: &str, old: &str, new: &str) -> Option<(How, Vec<Spot>)> {
     for (old, new) in line_end_variants(text, old, new) {
-        let spots: Vec<Spot> = text.match_indices(&old).map(|(at, _)| Spot { range: at..at + old.len(), replacement: new.clone() }).collect();
+        let spots: Vec<Spot> =
+            text.match_indices(&old).map(|(at, _)| Spot { range: at..at + old.len(), replacement: new.clone() }).collect();
         if !spots.is_empty() {
             return Some((How::Exactly, spots));
         }
@@ -129,12 +130,17 @@ fn lines_of(text: &str) -> Vec<Range<usize>> {
 pub(super) fn closest(text: &str, old: &str) -> Option<String> {
     let lines: Vec<&str> = text.lines().take(COMPARED_LINES_MAX).collect();
     let wanted: Vec<&str> = old.lines().map(str::trim).take(COMPARED_PASSAGE_MAX).collect();
-    let equal = |from: usize| wanted.iter().zip(&lines[from..]).filter(|(wanted, line)| !wanted.is_empty() && **wanted == line.trim()).count();
+    let equal =
+        |from: usize| wanted.iter().zip(&lines[from..]).filter(|(wanted, line)| !wanted.is_empty() && **wanted == line.trim()).count();
     let best = (0..lines.len()).max_by_key(|from| (equal(*from), std::cmp::Reverse(*from))).filter(|from| equal(*from) != 0);
     let from = best.or_else(|| {
         // No line is the same: the one most like the longest line of the passage.
         let (place, longest) = wanted.iter().enumerate().max_by_key(|(_, line)| line.len())?;
-        let trimmed: Vec<&str> = lines.iter().map(|line| line.trim()).filter(|line| line.len() <= longest.len() * 2 && longest.len() <= line.len() * 2).collect();
+        let trimmed: Vec<&str> = lines
+            .iter()
+            .map(|line| line.trim())
+            .filter(|line| line.len() <= longest.len() * 2 && longest.len() <= line.len() * 2)
+            .collect();
         let close = similar::get_close_matches(*longest, &trimmed, 1, 0.5);
         let at = lines.iter().position(|line| close.first() == Some(&line.trim()))?;
         Some(at.saturating_sub(place))
@@ -161,8 +167,20 @@ mod tests {
         for (text, old, new, how, result) in [
             ("a\nb\nc\n", "b", "B", How::Exactly, "a\nB\nc\n"),
             ("fn main() {  \n    x;\n}\n", "fn main() {\n    x;\n", "fn go() {\n", How::WithoutTrailingBlanks, "fn go() {\n}\n"),
-            ("{\n    let apple = 1;\n    eat(apple);\n}\n", "let apple = 1;\neat(apple);", "let pear = 1;\n  eat(pear);", How::WithoutIndentation, "{\n    let pear = 1;\n      eat(pear);\n}\n"),
-            ("{\n\tlet apple = 1;\n}\n", "    let apple = 1;\n", "    let pear = 2;\n    done();\n", How::WithoutIndentation, "{\n\tlet pear = 2;\n\tdone();\n}\n"),
+            (
+                "{\n    let apple = 1;\n    eat(apple);\n}\n",
+                "let apple = 1;\neat(apple);",
+                "let pear = 1;\n  eat(pear);",
+                How::WithoutIndentation,
+                "{\n    let pear = 1;\n      eat(pear);\n}\n",
+            ),
+            (
+                "{\n\tlet apple = 1;\n}\n",
+                "    let apple = 1;\n",
+                "    let pear = 2;\n    done();\n",
+                How::WithoutIndentation,
+                "{\n\tlet pear = 2;\n\tdone();\n}\n",
+            ),
             ("a\r\nb\r\nc\r\n", "a\nb", "x\ny", How::Exactly, "x\r\ny\r\nc\r\n"),
             ("a\r\nb\r\n", "b", "y\nz", How::Exactly, "a\r\ny\r\nz\r\n"),
             ("a\nb\n", "a\r\nb", "x\r\ny", How::Exactly, "x\ny\n"),

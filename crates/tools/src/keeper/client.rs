@@ -90,7 +90,9 @@ impl Keeper {
                 }
                 Ok(Err(words)) => return Err(SpawnError { words }),
                 // The keeper died with the request in its hands; whether the command began is unknown, so no second try.
-                Err(_) => return Err(SpawnError { words: "the keeper of processes died while starting the command; it may have begun".into() }),
+                Err(_) => {
+                    return Err(SpawnError { words: "the keeper of processes died while starting the command; it may have begun".into() });
+                }
             }
         }
         Err(SpawnError { words: "the keeper of processes does not stay alive".into() })
@@ -106,7 +108,8 @@ impl Keeper {
         match link.as_ref() {
             Some(living) if living.is_alive() => Ok(Arc::clone(living)),
             _ => {
-                let new = Link::start(&self.program, &self.arguments).map_err(|error| SpawnError { words: format!("cannot start the keeper of processes: {error}") })?;
+                let new = Link::start(&self.program, &self.arguments)
+                    .map_err(|error| SpawnError { words: format!("cannot start the keeper of processes: {error}") })?;
                 *link = Some(Arc::clone(&new));
                 Ok(new)
             }
@@ -279,7 +282,8 @@ fn listen(link: &std::sync::Weak<Link>, from_keeper: ChildStdout, mut child: Chi
 }
 
 fn wire(want: &Want) -> Result<Vec<u8>, SpawnError> {
-    let mut line = serde_json::to_vec(want).map_err(|error| SpawnError { words: format!("the command cannot be sent to the keeper: {error}") })?;
+    let mut line =
+        serde_json::to_vec(want).map_err(|error| SpawnError { words: format!("the command cannot be sent to the keeper: {error}") })?;
     if LINE_BYTES_MAX <= line.len() {
         return Err(SpawnError { words: "the command is too long".into() });
     }

@@ -8,6 +8,7 @@ use std::{
     collections::HashMap,
     fs::OpenOptions,
     io::{self, BufRead, BufReader, Read, Write},
+    os::fd::BorrowedFd,
     os::unix::{
         fs::OpenOptionsExt,
         process::{CommandExt, ExitStatusExt},
@@ -21,10 +22,10 @@ use std::{
 use posse_session::CommandLine;
 use rustix::{
     fs::OFlags,
-    io::Errno,
+    io::{Errno, FdFlags, fcntl_setfd},
     process::{
-        Pid, Resource, Rlimit, Signal, WaitId, WaitIdOptions, WaitOptions, getpid, getppid, set_child_subreaper, set_parent_process_death_signal, setrlimit, wait,
-        waitid,
+        Pid, Resource, Rlimit, Signal, WaitId, WaitIdOptions, WaitOptions, getpid, getppid, set_child_subreaper,
+        set_parent_process_death_signal, setrlimit, wait, waitid,
     },
 };
 
@@ -57,6 +58,7 @@ enum News {
 /// The whole life of `posse __keeper`.
 pub fn keeper_main() -> ! {
     ignore_signals();
+    keep_descriptors_private();
     let own = getpid();
     // Without this a double fork would escape to init; where it is refused, groups and environments still find most.
     let _ = set_child_subreaper(Some(own));
@@ -123,7 +125,10 @@ impl Desk {
             let fine = match received {
                 Ok(News::Line(line)) => self.heed(&line),
                 Ok(News::Death) => self.reap(),
-                Ok(News::Childless) => Ok(self.after_childless()),
+                Ok(News::Childless) => {
+                    self.after_childless();
+                    Ok(())
+                }
                 Ok(News::Eof) | Err(RecvTimeoutError::Disconnected) => return,
                 Err(RecvTimeoutError::Timeout) => Ok(()),
             };
@@ -229,8 +234,11 @@ impl Desk {
         if matches!(children, Err(Errno::CHILD)) {
             return HashMap::new();
         }
-        let starts: Vec<Start> =
-            self.starts.iter().map(|(id, kept)| Start { id: *id, main: kept.main, alive: kept.ended.is_none(), call: kept.call.clone() }).collect();
+        let starts: Vec<Start> = self
+            .starts
+            .iter()
+            .map(|(id, kept)| Start { id: *id, main: kept.main, alive: kept.ended.is_none(), call: kept.call.clone() })
+            .collect();
         family::members(&Table::read(), self.own.as_raw_nonzero().get(), &starts)
     }
 
@@ -244,7 +252,8 @@ impl Desk {
             if left.is_empty() {
                 return;
             }
-            self.refused.extend(left.iter().filter(|process| process.signal(Signal::KILL) == Signalled::Refused).map(|process| process.pid));
+            self.refused
+                .extend(left.iter().filter(|process| process.signal(Signal::KILL) == Signalled::Refused).map(|process| process.pid));
             thread::sleep(LOOK_PAUSE_MIN);
         }
     }
@@ -320,7 +329,8 @@ fn words_for(line: &CommandLine, error: &io::Error) -> String {
 
 fn spawn(line: &CommandLine, keeper: Pid) -> io::Result<u32> {
     let (program, arguments) = line.argv.split_first().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "no program named"))?;
-    let output = OpenOptions::new().append(true).create(true).mode(0o600).custom_flags(OFlags::NOFOLLOW.bits().cast_signed()).open(&line.output)?;
+    let output =
+        OpenOptions::new().append(true).create(true).mode(0o600).custom_flags(OFlags::NOFOLLOW.bits().cast_signed()).open(&line.output)?;
     let mut command = Command::new(program);
     command
         .args(arguments)
@@ -352,6 +362,20 @@ fn die_with_the_keeper(command: &mut Command, keeper: Pid) {
     // SAFETY: after fork only this thread exists and locks may be held for ever. The closure makes three direct system
     // calls (rustix, no libc state) and builds errors without allocating.
     unsafe { command.pre_exec(prepare) };
+}
+
+/// Descriptors that posse inherited from whoever started it (a shell's secrets, a build's job pipes) end here.
+#[allow(unsafe_code)]
+fn keep_descriptors_private() {
+    let entries = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+    let open: Vec<i32> =
+        entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(|descriptor| 2 < *descriptor).collect();
+    for descriptor in open {
+        // SAFETY: nothing in this process owns a descriptor above 2 yet, and this closes none; a number that is no longer
+        // open (the listing's own) gives an error, which is fine.
+        let borrowed = unsafe { BorrowedFd::borrow_raw(descriptor) };
+        let _ = fcntl_setfd(borrowed, FdFlags::CLOEXEC);
+    }
 }
 
 /// Signals meant for posse's terminal must not end the one who cleans up. Handlers that do nothing, not `SIG_IGN`:

@@ -153,7 +153,10 @@ impl Office {
 pub fn words(outcome: &Outcome) -> String {
     let text: &Text = match outcome {
         Outcome::Done { output, .. } => output,
-        Outcome::Failed { error: text } | Outcome::Denied { why: text } | Outcome::Cancelled { partial: text } | Outcome::Lost { partial: text } => text,
+        Outcome::Failed { error: text }
+        | Outcome::Denied { why: text }
+        | Outcome::Cancelled { partial: text }
+        | Outcome::Lost { partial: text } => text,
     };
     text.inline().unwrap().to_owned()
 }
@@ -167,10 +170,17 @@ pub fn metadata(outcome: &Outcome) -> Value {
 
 /// Living processes whose command line or environment has this text.
 pub fn alive(mark: &str) -> usize {
-    let processes = fs::read_dir("/proc").unwrap().flatten().filter(|entry| entry.file_name().to_string_lossy().bytes().all(|byte| byte.is_ascii_digit()));
+    let processes = fs::read_dir("/proc")
+        .unwrap()
+        .flatten()
+        .filter(|entry| entry.file_name().to_string_lossy().bytes().all(|byte| byte.is_ascii_digit()));
     let has = |path: PathBuf| fs::read(path).is_ok_and(|bytes| bytes.windows(mark.len()).any(|window| window == mark.as_bytes()));
     let own = std::process::id().to_string();
-    processes.filter(|entry| entry.file_name().to_string_lossy() != own && (has(entry.path().join("environ")) || has(entry.path().join("cmdline")))).count()
+    processes
+        .filter(|entry| {
+            entry.file_name().to_string_lossy() != own && (has(entry.path().join("environ")) || has(entry.path().join("cmdline")))
+        })
+        .count()
 }
 
 /// Waits until so many are alive, and says how many were at last.

@@ -1,0 +1,17 @@
+//! What the command line promises about one agent, each promise a story told through the real binary.
+//!
+//! The promises are those of `cli.md`; what goes wrong in the world around a run is in `faults`, what a crash may do in
+//! `kill.rs`.
+#![allow(clippy::unwrap_used)]
+
+mod commands;
+mod config;
+mod exits;
+mod limits;
+mod output;
+mod prompts;
+mod rules;
+mod sessions;
+#[path = "../support/mod.rs"]
+mod support;
+mod usage;

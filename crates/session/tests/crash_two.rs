@@ -1,0 +1,531 @@
+//! Two logs and more: a parent and its tasks, each with its own log and no transaction over them.
+//!
+//! A seeded scheduler picks what happens next: a session takes in what it heard, a tool ends, a watch looks, a person
+//! detaches, interrupts, stops or speaks. The process dies after a random number of events, in the middle of an append
+//! if it comes to that; either log is opened first. `POSSE_SEEDS=1000000` plays more seeds, `POSSE_SEED=7` only one.
+
+mod common;
+
+use std::{
+    collections::BTreeMap,
+    env,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
+
+use common::{Counter, Dice, created, rules, spawn, wanted};
+use posse_session::{
+    Asking, BatchId, By, CallId, CallState, Command, Draft, Effect, EffectKey, Entry, EntryId, Event, Finish, Given, Hold, How, Ids, Kind,
+    OpenTask, Outcome, Permit, Record, Report, Rules, Session, SessionId, Text, Timestamp, To, Usage,
+};
+
+/// Played by every run of the tests; more by `POSSE_SEEDS`.
+const SEEDS: u64 = 20_000;
+
+/// The root of the tree; the others are its tasks.
+const PARENT: usize = 0;
+
+struct Node {
+    session: Session,
+    log: Vec<Record>,
+    /// Read off the log: the entries it heard, and its rounds' ends.
+    told: Vec<EntryId>,
+    ended: BTreeMap<u64, (How, Option<u64>, Usage)>,
+    replies: usize,
+    /// Durable: gone with the append that holds its facts.
+    letters: Vec<Command>,
+    /// This process runs it. What follows is forgotten when the process dies.
+    open: bool,
+    opening: bool,
+    heard: Vec<Command>,
+    done: Vec<EffectKey>,
+}
+
+struct World<'a> {
+    nodes: Vec<Node>,
+    dice: Dice,
+    ids: Counter,
+    rules: &'a Rules,
+    /// Events until the process dies.
+    left: u64,
+    /// What every tool really did, over all processes.
+    ran: Vec<CallId>,
+    /// Children are opened by themselves, not only by their parent's watch.
+    opens_alone: bool,
+    people: u64,
+    /// The tools of the parent's first replies.
+    script: Vec<Vec<&'static str>>,
+}
+
+struct Crashed;
+
+fn is_delegation(tool: &str) -> bool {
+    matches!(tool, "agent" | "launch" | "dream")
+}
+
+enum Move {
+    Open(usize),
+    Turn(usize),
+    Do(usize, Effect),
+    Cancel(usize, CallId),
+    Person,
+}
+
+impl Node {
+    fn new(id: SessionId) -> Self {
+        Self {
+            session: Session::new(id),
+            log: Vec::new(),
+            told: Vec::new(),
+            ended: BTreeMap::new(),
+            replies: 0,
+            letters: Vec::new(),
+            open: false,
+            opening: false,
+            heard: Vec::new(),
+            done: Vec::new(),
+        }
+    }
+
+    fn keep(&mut self, records: Vec<Record>) {
+        for record in &records {
+            match &record.event {
+                Event::Queued { entry } => self.told.push(entry.id.clone()),
+                Event::Ended { round, how, reply, usage, .. } => drop(self.ended.insert(*round, (*how, *reply, *usage))),
+                Event::Replied { .. } => self.replies += 1,
+                _ => {}
+            }
+        }
+        self.log.extend(records);
+    }
+
+    fn open(&mut self) {
+        (self.opening, self.open) = (!self.open || self.opening, true);
+    }
+
+    fn has_ended(&self, round: u64) -> Option<(How, Option<u64>, Usage)> {
+        self.ended.get(&round).copied()
+    }
+}
+
+impl<'a> World<'a> {
+    fn new(seed: u64, rules: &'a Rules) -> Self {
+        let mut dice = Dice::new(seed);
+        let mut script: Vec<Vec<&'static str>> = Vec::new();
+        for _ in 0..1 + dice.roll(2) {
+            script.push((0..1 + dice.roll(2)).map(|_| ["agent", "launch", "agent", "launch", "dream"][dice.roll(5) as usize]).collect());
+            if dice.once_in(3) {
+                script.last_mut().expect("just pushed").push("touch");
+            }
+        }
+        let nodes = vec![Node::new(SessionId::new("ses_p"))];
+        Self { nodes, dice, ids: Counter::default(), rules, left: 0, ran: Vec::new(), opens_alone: false, people: 0, script }
+    }
+
+    fn append(&mut self, at: usize, draft: Draft) -> Result<(), Crashed> {
+        let (session, mut records) = draft.into_parts();
+        let length = records.len() as u64;
+        let torn = self.left < length;
+        records.truncate(self.left as usize);
+        self.left -= length.min(self.left);
+        let node = &mut self.nodes[at];
+        node.keep(records);
+        // The process may also die with a whole append, before it does what that promised.
+        if torn || (self.left == 0 && self.dice.once_in(2)) {
+            return Err(Crashed);
+        }
+        node.session = session;
+        Ok(())
+    }
+
+    /// Commands become facts, owed work is begun, all in one append.
+    fn turn(&mut self, at: usize) -> Result<(), Crashed> {
+        let node = &mut self.nodes[at];
+        let mut commands = Vec::new();
+        if std::mem::take(&mut node.opening) {
+            commands.push(Command::TakeOver);
+        }
+        commands.extend(node.letters.iter().cloned());
+        commands.append(&mut node.heard);
+        let letters = node.letters.len();
+        let draft = self.draft(at, commands, true);
+        if draft.is_empty() {
+            self.nodes[at].letters.drain(..letters);
+            return Ok(());
+        }
+        self.append(at, draft)?;
+        self.nodes[at].letters.drain(..letters);
+        Ok(())
+    }
+
+    fn draft(&self, at: usize, commands: Vec<Command>, begins: bool) -> Draft {
+        let given = Given { now: Timestamp(0), ids: &self.ids, chance: 0.0, rules: self.rules, asking: Asking::Nobody, looks: false };
+        let mut draft = self.nodes[at].session.draft(BatchId::new(self.ids.fresh("evt_")), Timestamp(0));
+        commands.into_iter().for_each(|command| draft.decide(command, &given));
+        if begins {
+            for effect in draft.session().owed() {
+                draft.begin(&effect, Permit::default(), Vec::new(), &given);
+            }
+        }
+        draft
+    }
+
+    fn child(&self, task: &SessionId) -> Option<usize> {
+        self.nodes.iter().position(|node| node.session.id() == task)
+    }
+
+    /// What one session could do next.
+    fn moves(&self, at: usize) -> Vec<Move> {
+        let node = &self.nodes[at];
+        if !node.open {
+            let alone = self.opens_alone || at == PARENT || node.has_ended(1).is_some() || !node.letters.is_empty();
+            let wanted = alone && 0 < node.session.head() && (!node.session.is_settled() || !node.letters.is_empty());
+            return if wanted { vec![Move::Open(at)] } else { Vec::new() };
+        }
+        // The first thing an owner does is to take over; nothing of what it found is touched before.
+        if node.opening {
+            return vec![Move::Turn(at)];
+        }
+        let mut moves = Vec::new();
+        let (begun, new): (Vec<Effect>, Vec<Effect>) = node.session.owed().into_iter().partition(|effect| node.session.has_begun(effect));
+        if !new.is_empty() || !node.letters.is_empty() || !node.heard.is_empty() {
+            moves.push(Move::Turn(at));
+        }
+        moves.extend(begun.into_iter().filter(|effect| self.is_possible(at, effect)).map(|effect| Move::Do(at, effect)));
+        for call in node.session.calls().iter().filter(|call| call.state == CallState::Stopping) {
+            // A delegation that was told to stop before its promise was recorded has said nothing of its end yet.
+            let silent = !node.done.contains(&EffectKey::Run(call.call.clone())) || (node.heard.is_empty() && is_delegation(&call.tool));
+            if silent {
+                moves.push(Move::Cancel(at, call.call.clone()));
+            }
+        }
+        moves
+    }
+
+    /// Somebody's next move, if anybody has one.
+    fn pick(&mut self) -> Option<Move> {
+        let count = self.nodes.len();
+        let first = self.dice.roll(count as u64) as usize;
+        let mut moves = (0..count).map(|offset| self.moves((first + offset) % count)).find(|moves| !moves.is_empty())?;
+        if 0 < self.people && self.dice.once_in(8) {
+            return Some(Move::Person);
+        }
+        let pick = self.dice.roll(moves.len() as u64) as usize;
+        Some(moves.swap_remove(pick))
+    }
+
+    /// Whether doing this changes anything right now.
+    fn is_possible(&self, at: usize, effect: &Effect) -> bool {
+        let node = &self.nodes[at];
+        match effect {
+            Effect::Watch { task, round } => match self.child(task).map(|child| &self.nodes[child]) {
+                None => true,
+                Some(child) if child.has_ended(*round).is_some() => !node.done.contains(&effect.key()),
+                Some(child) => !child.open || !child.told.contains(&self.first_words(at, &node.session.tasks()[task]).id),
+            },
+            Effect::StopTask { task, round } => {
+                let child = self.child(task).map(|child| &self.nodes[child]);
+                child.is_some_and(|child| 1 < child.session.head() && child.has_ended(*round).is_none() && child.letters.is_empty() && child.session.hold().is_none())
+            }
+            _ => !node.done.contains(&effect.key()),
+        }
+    }
+
+    /// The child's prompt, from the parent's record of the promise.
+    fn first_words(&self, at: usize, task: &OpenTask) -> Entry {
+        match &self.nodes[at].log[task.seq as usize - 1].event {
+            Event::TaskStarted { spawn, .. } => Entry::user(spawn.entry.clone(), spawn.prompt.clone()),
+            other => panic!("a promise is recorded there, not {other:?}"),
+        }
+    }
+
+    fn perform(&mut self, at: usize, effect: &Effect) -> Result<(), Crashed> {
+        let key = effect.key();
+        match effect {
+            Effect::CallModel { step, .. } => {
+                let reply = self.reply(at, *step);
+                self.nodes[at].heard.push(Command::Report(reply));
+            }
+            Effect::RunCall { call } => {
+                let tool = self.nodes[at].session.call(call).expect("it is open").tool.clone();
+                let heard = if is_delegation(&tool) {
+                    let task = SessionId::new(self.ids.fresh("ses_"));
+                    let spawn = Box::new(spawn(&self.ids.fresh("msg_"), tool == "dream"));
+                    Command::Spawn { call: call.clone(), task, spawn, wait: tool != "launch" }
+                } else {
+                    self.ran.push(call.clone());
+                    Command::Report(Report::CallFinished { call: call.clone(), outcome: Outcome::done("ok") })
+                };
+                self.nodes[at].heard.push(heard);
+            }
+            Effect::Watch { task, round } => return self.watch(at, task, *round),
+            Effect::StopTask { task, .. } => {
+                let child = self.child(task).expect("it exists");
+                self.nodes[child].letters.push(Command::Interrupt { by: By::Model, hold: Hold::StoppedByModel, partial: Text::default() });
+            }
+            Effect::Look { .. } | Effect::Conclude { .. } => {}
+        }
+        self.nodes[at].done.push(key);
+        Ok(())
+    }
+
+    /// See that the child exists, knows its prompt and runs; report its end.
+    fn watch(&mut self, at: usize, task: &SessionId, round: u64) -> Result<(), Crashed> {
+        let words = self.first_words(at, &self.nodes[at].session.tasks()[task]);
+        let child = self.child(task).unwrap_or_else(|| {
+            self.nodes.push(Node::new(task.clone()));
+            self.nodes.len() - 1
+        });
+        if let Some((how, reply, usage)) = self.nodes[child].has_ended(round) {
+            let result = Text::from(format!("{task} {how:?} {reply:?}"));
+            self.nodes[at].heard.push(Command::Report(Report::TaskEnded { task: task.clone(), round, how, result, usage }));
+            self.nodes[at].done.push(EffectKey::Watch(task.clone(), round));
+        } else if !self.nodes[child].told.contains(&words.id) {
+            let create = Command::Create(Box::new(created(Kind::Task, "ses_p", Some("ses_p"), vec![self.rules.clone()])));
+            let draft = self.draft(child, vec![create, Command::Say(words)], false);
+            self.append(child, draft)?;
+        } else {
+            self.nodes[child].open();
+        }
+        Ok(())
+    }
+
+    fn reply(&self, at: usize, step: u64) -> Report {
+        let said = self.nodes[at].replies;
+        let tools: &[&str] = if at == PARENT { self.script.get(said).map_or(&[], Vec::as_slice) } else { [&["touch"][..], &["read"], &[]][said.min(2)] };
+        let call = |tool: &&str| {
+            let id = self.ids.fresh("call_");
+            let mut wanted = wanted(&id, tool, &id);
+            if let Ok(look) = &mut wanted.look {
+                // Until the promise is recorded, a delegation that is called again promises anew.
+                look.repeatable |= is_delegation(tool);
+            }
+            wanted
+        };
+        let calls: Vec<_> = tools.iter().map(call).collect();
+        let finish = if calls.is_empty() { Finish::Stop } else { Finish::Calls };
+        Report::Reply { step, parts: Vec::new(), calls, usage: Usage { output: 1, ..Usage::default() }, finish }
+    }
+
+    /// Somebody at a screen does something, to whatever is there.
+    fn person(&mut self) {
+        self.people -= 1;
+        let parent = &self.nodes[PARENT].session;
+        let tasks: Vec<SessionId> = parent.tasks().keys().cloned().collect();
+        let task = if tasks.is_empty() { None } else { Some(tasks[self.dice.roll(tasks.len() as u64) as usize].clone()) };
+        let child = task.as_ref().and_then(|task| self.child(task)).filter(|child| 1 < self.nodes[*child].session.head());
+        let words = Command::Say(Entry::user(EntryId::new(self.ids.fresh("msg_")), "and another thing"));
+        let esc = Command::Interrupt { by: By::User, hold: Hold::Esc, partial: Text::default() };
+        let (to, letter) = match (self.dice.roll(8), task, child) {
+            (0 | 1, Some(task), _) => (PARENT, Command::Detach { task }),
+            (2, Some(task), _) => (PARENT, Command::StopTask { task, by: By::User }),
+            (3, _, _) => (PARENT, esc),
+            (4, _, Some(child)) => (child, esc),
+            (5, _, Some(child)) => (child, words),
+            (6, _, Some(child)) => (child, Command::Resume { by: By::User }),
+            (7, _, _) => (PARENT, words),
+            _ => (PARENT, Command::Resume { by: By::User }),
+        };
+        self.nodes[to].letters.push(letter);
+    }
+
+    /// One process, from its start to its death or until nothing is left to do.
+    fn live(&mut self) -> Result<(), Crashed> {
+        if self.nodes[PARENT].session.head() == 0 {
+            let create = Command::Create(Box::new(created(Kind::Root, "ses_p", None, Vec::new())));
+            let draft = self.draft(PARENT, vec![create], false);
+            self.append(PARENT, draft)?;
+        }
+        self.nodes[PARENT].open();
+        for _ in 0..3_000 {
+            let Some(next) = self.pick() else {
+                // A person comes by in the end and lets everything go on that was held.
+                if self.nodes[PARENT].session.hold().is_none() {
+                    return Ok(());
+                }
+                self.nodes[PARENT].letters.push(Command::Resume { by: By::User });
+                continue;
+            };
+            match next {
+                Move::Open(at) => self.nodes[at].open(),
+                Move::Turn(at) => self.turn(at)?,
+                Move::Do(at, effect) => self.perform(at, &effect)?,
+                Move::Cancel(at, call) => {
+                    self.nodes[at].done.push(EffectKey::Run(call.clone()));
+                    self.nodes[at].heard.push(Command::Report(Report::CallFinished { call, outcome: Outcome::cancelled("half") }));
+                }
+                Move::Person => self.person(),
+            }
+        }
+        let owed: Vec<_> = self.nodes.iter().map(|node| (node.session.id(), node.session.hold(), node.session.owed())).collect();
+        panic!("never settles: {owed:?}");
+    }
+
+    fn die(&mut self) {
+        for node in &mut self.nodes {
+            node.session = Session::fold(node.session.id().clone(), &node.log);
+            (node.open, node.opening) = (false, false);
+            node.heard.clear();
+            node.done.clear();
+        }
+        // A child whose creation never reached its log does not exist.
+        self.nodes.retain(|node| node.session.id().as_str() == "ses_p" || !node.log.is_empty());
+    }
+
+    fn check(&self) {
+        let parent = &self.nodes[PARENT];
+        let (mut promised, mut ends, mut notices, mut taken) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        for record in &parent.log {
+            match &record.event {
+                Event::TaskStarted { task, round, .. } => *promised.entry((task, *round)).or_insert(0) += 1,
+                Event::TaskEnded { task, round, how, result, to, .. } => {
+                    *ends.entry((task, *round)).or_insert(0) += 1;
+                    if let To::Queue { entry } = to {
+                        *notices.entry(entry).or_insert(0) += 1;
+                    }
+                    let child = &self.nodes[self.child(task).expect("a task that ended exists")];
+                    let (ended, reply, _) = child.has_ended(*round).expect("its own log says so");
+                    assert_eq!((*how, result), (ended, &Text::from(format!("{task} {ended:?} {reply:?}"))), "the child's word is the truth");
+                }
+                Event::Queued { entry } => *notices.entry(&entry.id).or_insert(0) += 1,
+                Event::StepStarted { took, .. } => took.iter().for_each(|id| *taken.entry(id).or_insert(0) += 1),
+                _ => {}
+            }
+        }
+        assert!(promised.values().all(|times| *times == 1), "a task is promised once: {promised:?}");
+        assert_eq!(promised, ends, "every promise ends once");
+        assert!(notices.values().all(|times| *times == 1), "nothing comes twice: {notices:?}");
+        assert_eq!(notices, taken, "every notice is heard once");
+        let mut ran = self.ran.clone();
+        ran.sort();
+        ran.dedup();
+        for node in &self.nodes {
+            assert!(node.session.is_settled(), "{:?}", node.session);
+            assert_eq!(Session::fold(node.session.id().clone(), &node.log), node.session, "the log says something else");
+            assert!(node.log.iter().enumerate().all(|(index, record)| record.seq == index as u64 + 1));
+            let births = node.log.iter().filter(|record| matches!(record.event, Event::Created { .. })).count();
+            assert_eq!((births, node.log[0].event.name().as_str()), (1, "created"), "born once");
+            let id = node.session.id();
+            assert!(id.as_str() == "ses_p" || promised.contains_key(&(id, 1)), "{id} is an orphan");
+            let mut results: BTreeMap<&CallId, u32> = BTreeMap::new();
+            let mut repeatable = Vec::new();
+            for record in &node.log {
+                match &record.event {
+                    Event::Called { call, repeatable: again, .. } => {
+                        results.entry(call).or_default();
+                        repeatable.extend(again.then_some(call));
+                    }
+                    Event::CallFinished { call, .. } | Event::TaskEnded { to: To::Call { call }, .. } => *results.entry(call).or_default() += 1,
+                    _ => {}
+                }
+            }
+            assert!(results.values().all(|times| *times == 1), "every call has one result: {results:?}");
+            for call in results.keys() {
+                let times = self.ran.iter().filter(|ran| ran == call).count();
+                let most = if repeatable.contains(call) { 3 } else { 1 };
+                assert!(times <= most, "{call} ran {times} times");
+            }
+        }
+    }
+}
+
+/// What happened in one seed, for the test that the seeds see everything.
+#[derive(Default)]
+struct Seen(BTreeMap<&'static str, u64>);
+
+impl Seen {
+    fn note(&mut self, what: &'static str, times: u64) {
+        *self.0.entry(what).or_default() += times;
+    }
+}
+
+fn play(seed: u64, rules: &Rules, seen: &mut Seen) {
+    let mut world = World::new(seed, rules);
+    world.people = world.dice.roll(6);
+    world.nodes[PARENT].letters.push(Command::Say(Entry::user(EntryId::new("msg_go"), "go")));
+    let deaths = world.dice.roll(6);
+    let mut crashes = 0;
+    loop {
+        world.left = if crashes < deaths { world.dice.roll(24) } else { u64::MAX };
+        world.opens_alone = world.dice.once_in(2);
+        if world.live().is_ok() {
+            break;
+        }
+        crashes += 1;
+        world.die();
+    }
+    world.check();
+    seen.note("crash", crashes);
+    for record in &world.nodes[PARENT].log {
+        match &record.event {
+            Event::TaskEnded { how: How::Completed, to: To::Call { .. }, .. } => seen.note("completed to call", 1),
+            Event::TaskEnded { how: How::Stopped, to: To::Call { .. }, .. } => seen.note("stopped to call", 1),
+            Event::TaskEnded { how: How::Completed, to: To::Queue { .. }, .. } => seen.note("completed to queue", 1),
+            Event::TaskEnded { how: How::Stopped, to: To::Queue { .. }, .. } => seen.note("stopped to queue", 1),
+            Event::TaskEnded { to: To::Internal, .. } => seen.note("internal", 1),
+            Event::TaskEnded { how: How::Failed, .. } => seen.note("failed", 1),
+            Event::Detached { .. } => seen.note("detached", 1),
+            Event::Interrupted { hold: Hold::TakeOvers, .. } => seen.note("held by take-overs", 1),
+            Event::Interrupted { .. } => seen.note("interrupted", 1),
+            Event::CallFinished { outcome: Outcome::Lost { .. }, .. } => seen.note("lost", 1),
+            _ => {}
+        }
+    }
+    for node in &world.nodes[1..] {
+        seen.note("second round", u64::from(node.has_ended(2).is_some()));
+        seen.note("stopped before its first step", u64::from(node.session.steps() == 0));
+    }
+}
+
+fn play_all(share: u64, of: u64) -> Seen {
+    let rules = rules();
+    let mut seen = Seen::default();
+    let number = |name: &str| env::var(name).ok().and_then(|value| value.parse::<u64>().ok());
+    let seeds = match number("POSSE_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("POSSE_SEEDS").unwrap_or(SEEDS),
+    };
+    for seed in seeds.filter(|seed| seed % of == share) {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| play(seed, &rules, &mut seen))) {
+            eprintln!("play it again with POSSE_SEED={seed}");
+            std::panic::resume_unwind(panic);
+        }
+    }
+    seen
+}
+
+/// All that the seeds are to have seen, or the simulation has gone blind.
+fn check_seen(seen: &Seen) {
+    if env::var("POSSE_SEED").is_ok() || env::var("POSSE_SEEDS").is_ok() {
+        return;
+    }
+    let expected = [
+        "crash",
+        "completed to call",
+        "stopped to call",
+        "completed to queue",
+        "stopped to queue",
+        "internal",
+        "failed",
+        "detached",
+        "held by take-overs",
+        "interrupted",
+        "lost",
+        "second round",
+        "stopped before its first step",
+    ];
+    for what in expected {
+        assert!(10 < seen.0.get(what).copied().unwrap_or(0), "{what} hardly ever happens: {:?}", seen.0);
+    }
+    println!("{:?}", seen.0);
+}
+
+// Two halves, so that two cores share them.
+#[test]
+fn no_completion_is_lost_or_doubled_for_even_seeds() {
+    check_seen(&play_all(0, 2));
+}
+
+#[test]
+fn no_completion_is_lost_or_doubled_for_odd_seeds() {
+    check_seen(&play_all(1, 2));
+}

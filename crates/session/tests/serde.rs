@@ -1,0 +1,443 @@
+//! Events as they lie in a log: every kind round-trips, old ones fold for ever, none grows beyond its bound.
+//!
+//! And folding is total: whatever comes in whatever order, nothing panics and what is owed stays the same when asked twice.
+
+mod common;
+
+use std::collections::BTreeSet;
+
+use common::{every_name, one_of_each, one_of_each_part, play::Play, record, rules};
+use posse_session::{
+    Answer, AskId, Asking, BatchId, By, CallId, Command, Decision, EVENT_BYTES_MAX, Effect, EffectKey, Entry, EntryId, Event, Finish, Given,
+    Hash, Hold, How, Letter, Limit, Look, ModelFailure, Outcome, Part, Permit, Priority, Record, Report, Reserved, Scope, Segment, Session,
+    SessionId, Source, Summary, Text, Timestamp, To, Touch, Usage, Verdict, Wanted,
+};
+use proptest::prelude::*;
+
+#[test]
+fn every_event_round_trips() {
+    for event in one_of_each("some \"words\"\nand a snowman ☃") {
+        let json = serde_json::to_string(&event).expect("json");
+        let back: Event = serde_json::from_str(&json).expect("an event");
+        assert_eq!(back, event, "{json}");
+        assert_eq!(serde_json::to_string(&back).expect("json"), json);
+        assert!(event.is_understood());
+        assert!(json.starts_with(&format!("{{\"type\":\"{}\"", event.name())), "{json}");
+        assert!(matches!(event, Event::Unknown(_)) || !matches!(back, Event::Unknown(_)), "{json} is known");
+    }
+}
+
+#[test]
+fn every_value_inside_an_event_round_trips() {
+    fn back<T: serde::Serialize + serde::de::DeserializeOwned + PartialEq + std::fmt::Debug>(values: &[T]) {
+        for value in values {
+            let json = serde_json::to_string(value).expect("json");
+            assert_eq!(&serde_json::from_str::<T>(&json).expect("the same"), value, "{json}");
+        }
+    }
+    let partial = || Text::from("half");
+    back(&[
+        Outcome::done("x"),
+        Outcome::failed("x"),
+        Outcome::denied("x"),
+        Outcome::Cancelled { partial: partial() },
+        Outcome::Lost { partial: Text::Stored { blob: Hash::new("ab"), bytes: 7 } },
+    ]);
+    back(&[Hold::Esc, Hold::StoppedByModel, Hold::StoppedByUser, Hold::ModelError, Hold::TakeOvers, Hold::Limit]);
+    back(&[Answer::Yes { scope: Scope::Once }, Answer::Yes { scope: Scope::Project }, Answer::No { say: String::new() }, Answer::No { say: "no".into() }]);
+    back(&[To::Call { call: CallId::new("c") }, To::Queue { entry: EntryId::new("e") }, To::Internal]);
+    let plugin = || Source::Plugin { name: "p".into() };
+    back(&[Source::User, Source::Timer, Source::Task { task: SessionId::new("t") }, Source::Hook { name: "h".into() }, plugin()]);
+    back(&one_of_each_part("x"));
+    let entry = Entry { source: plugin(), ..Entry::user(EntryId::new("e"), "hi") };
+    back(&[
+        Letter::Say { entry },
+        Letter::Answer { ask: AskId::new("a"), answer: Answer::No { say: "no".into() } },
+        Letter::Stop { tree: true },
+        Letter::Resume,
+        Letter::Detach { task: SessionId::new("t") },
+    ]);
+    assert_eq!(serde_json::to_string(&Hold::TakeOvers).expect("json"), "\"take_overs\"");
+    assert_eq!(serde_json::to_string(&Text::Stored { blob: Hash::new("ab"), bytes: 7 }).expect("json"), r#"{"blob":"ab","bytes":7}"#);
+}
+
+fn corpus() -> Vec<Record> {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/corpus/v1.jsonl");
+    let text = std::fs::read_to_string(path).expect("the corpus");
+    text.lines().map(|line| serde_json::from_str(line).expect(line)).collect()
+}
+
+#[test]
+fn the_corpus_has_every_event_and_folds_to_what_it_always_was() {
+    let records = corpus();
+    let names: BTreeSet<String> = records.iter().map(|record| record.event.name()).collect();
+    assert_eq!(names, every_name());
+    let known = records.iter().filter(|record| matches!(record.event, Event::Unknown(_))).count();
+    assert_eq!(known, 1, "only the dream is unknown");
+    let id = SessionId::new("ses_0");
+    let mut play = Play::empty();
+    let mut summary = Summary::new(id.clone());
+    // The lines to look at: the answer, the calls, the lost owner, Esc, the limit, the end.
+    let mut found = Vec::new();
+    for record in &records {
+        play.session.apply(record);
+        summary.apply(record);
+        if [5, 13, 20, 25, 27, 30, 31, 33, 34, 39].contains(&record.seq) {
+            found.push(format!("{}: {}", record.seq, play.state()));
+        }
+    }
+    let expected = [
+        "5: owed: model 1 @2003 | round 1 open",
+        "13: owed: look c1, run c3, run c4, run c5 | calls: c1 unlooked, c2 asked, c3 ready, c4 ready, c5 ready | round 1 open",
+        "20: owed: run c2, run c3*, run c4*, run c5* | calls: c2 ready, c3 running, c4 running, c5 running | round 1 open",
+        "25: owed: run c2, run c5*, watch ses_2/1 | calls: c2 ready, c5 running | round 1 open",
+        "27: owed: run c2, watch ses_2/1 | calls: c2 ready | round 1 open",
+        "30: owed: watch ses_2/1, stop ses_2/1 | held: esc | round 1 open",
+        "31: owed: watch ses_2/1, stop ses_2/1, model 2 | round 1 open",
+        "33: owed: conclude 1 | queue: msg_4 | held: limit | round 1 open",
+        "34: settled | queue: msg_4 | held: limit | round 1 limit",
+        "39: owed: model 2 | queue: msg_4, msg_5 | round 2 open",
+    ]
+    .map(|line| (1..=5).fold(line.to_owned(), |line, number| line.replace(&format!(" c{number}"), &format!(" call_{number}"))));
+    assert_eq!(found, expected);
+    let segments: Vec<(u64, u64)> = play.session.segments().iter().map(|segment| (segment.from, segment.to)).collect();
+    assert_eq!(segments, [(35, 36), (37, 39)], "the summary, and what came after the undo");
+    assert_eq!((play.session.usage().input, play.session.usage().output, play.session.last_reply()), (100, 20, Some(7)));
+    assert_eq!((play.session.is_foreign(), play.session.tasks_started(), play.session.head()), (false, 2, 39));
+    assert_eq!((summary.calls, summary.title.as_str(), summary.agent.as_str()), (5, "an old one", "build"));
+    assert_eq!(Session::fold(id, &records), play.session);
+}
+
+/// What the engine does before an append, at its most thorough: every text goes to a blob.
+fn spilled(event: &Event) -> Event {
+    let mut event = event.clone();
+    for text in event.texts_mut() {
+        *text = Text::Stored { blob: Hash::new("0123456789abcdef".repeat(4)), bytes: text.bytes() };
+    }
+    event
+}
+
+fn size(event: &Event) -> usize {
+    serde_json::to_string(event).expect("json").len()
+}
+
+#[test]
+fn no_event_with_long_texts_is_large_once_they_are_in_blobs() {
+    let long = "x".repeat(100_000);
+    for event in one_of_each(&long) {
+        if matches!(event, Event::Unknown(_)) {
+            continue;
+        }
+        let spilled = spilled(&event);
+        assert!(size(&spilled) <= EVENT_BYTES_MAX, "{} has {} bytes", event.name(), size(&spilled));
+        assert!(!serde_json::to_string(&spilled).expect("json").contains(&long), "{} keeps a text", event.name());
+    }
+}
+
+/// Everything a session may say in one go, with all texts as long as they get.
+#[test]
+fn no_event_that_is_decided_is_large() {
+    let long = "\n".repeat(50_000);
+    let mut play = Play::of("say; step");
+    let check = |play: &Play, what: &str| {
+        assert!(!play.facts.is_empty(), "{what}");
+        for event in &play.facts {
+            let size = size(&spilled(event));
+            assert!(size <= EVENT_BYTES_MAX, "{what}: {} has {size} bytes", event.name());
+        }
+    };
+    // A provider that answers with a web page.
+    let failed = Report::ModelFailed {
+        step: 0,
+        failure: ModelFailure::Server,
+        words: long.clone(),
+        retry_after: None,
+        partial: long.clone().into(),
+        usage: Usage::default(),
+    };
+    play.decide(Command::Report(failed));
+    check(&play, "a failure");
+    play.run("step");
+    // A thousand calls, each with an input as long as a file, which is also what it touches and what it is called.
+    let ids: Vec<CallId> = (0..1_000).map(|number| CallId::new(format!("call_{number:026}"))).collect();
+    let mut parts = vec![Part::text(long.clone())];
+    parts.extend(ids.iter().map(|call| Part::Call { call: call.clone() }));
+    let call = |(number, call): (usize, &CallId)| Wanted {
+        call: call.clone(),
+        wire_id: format!("toolu_{number:026}"),
+        tool: ["ask", "deny", "touch"][number % 3].into(),
+        input: long.clone().into(),
+        look: Ok(Look {
+            touches: (0..20).map(|_| Touch::new(["ask", "deny", "touch"][number % 3], format!("{number}{long}"))).collect(),
+            repeatable: false,
+            title: long.clone(),
+        }),
+    };
+    // Few enough with their full length to be quick, then very many.
+    for calls in [30, 1_000] {
+        let mut wanted: Vec<Wanted> = ids.iter().enumerate().take(calls.min(30)).map(call).collect();
+        wanted.extend(ids.iter().enumerate().skip(30).take(calls - wanted.len()).map(|(_, id)| common::wanted(id.as_str(), "touch", "{}")));
+        let mut again = Play::of("say; step");
+        again.decide(Command::Report(Report::Reply { step: 0, parts: parts.clone(), calls: wanted, usage: Usage::default(), finish: Finish::Calls }));
+        check(&again, "a reply");
+        again.run(&format!("no {}", "word ".repeat(20_000)));
+        check(&again, "a refusal");
+    }
+    // A hook that amends.
+    let mut hooked = Play::of("hooks; say; step; reply +touch");
+    let look = Look { touches: (0..50).map(|_| Touch::new("ask", long.clone())).collect(), ..Look::default() };
+    hooked.decide(Command::Report(Report::Looked { call: CallId::new("c1"), input: long.clone().into(), look: Ok(look), by: "hook".into() }));
+    check(&hooked, "a look");
+}
+
+#[test]
+fn what_is_clipped_was_judged_whole() {
+    let mut play = Play::of("say; step");
+    let pattern = format!("{}; rm -rf /", "x".repeat(5_000));
+    play.rules.0.push(common::rule("touch", "*rm -rf /", Verdict::Deny));
+    let mut touches: Vec<Touch> = (0..20).map(|number| Touch::new("touch", format!("{number}"))).collect();
+    touches.push(Touch::new("touch", pattern.clone()));
+    let wanted = Wanted { look: Ok(Look { touches, ..Look::default() }), ..common::wanted("c1", "touch", &pattern) };
+    play.decide(Command::Report(Report::Reply { step: 0, parts: Vec::new(), calls: vec![wanted], usage: Usage::default(), finish: Finish::Calls }));
+    assert_eq!(play.last_facts(), "replied 1, called c1 deny, c1 denied");
+}
+
+#[test]
+fn a_grant_of_something_long_is_no_grant_of_its_beginning() {
+    let long = |tail: &str| format!("{}{tail}", "x".repeat(5_000));
+    let mut play = Play::of(&format!("say; step; reply +ask={}; yes session; start; finish ok; step", long("good")));
+    play.run(&format!("reply +ask={}", long("evil")));
+    assert_eq!(play.last_facts(), "replied 1, called c2 ask, asked c2 ask");
+}
+
+// ---- Folding is total ----
+
+fn small() -> impl Strategy<Value = u64> {
+    prop_oneof![8 => 0..4u64, 1 => Just(u64::MAX)]
+}
+
+fn call() -> impl Strategy<Value = CallId> {
+    (0..3u8).prop_map(|number| CallId::new(format!("c{number}")))
+}
+
+fn session() -> impl Strategy<Value = SessionId> {
+    (0..3u8).prop_map(|number| SessionId::new(format!("t{number}")))
+}
+
+fn entry_id() -> impl Strategy<Value = EntryId> {
+    (0..4u8).prop_map(|number| EntryId::new(format!("e{number}")))
+}
+
+fn decision() -> impl Strategy<Value = Decision> {
+    let verdict = prop_oneof![Just(Verdict::Allow), Just(Verdict::Ask), Just(Verdict::Deny)];
+    (verdict, any::<bool>()).prop_map(|(verdict, touches)| Decision {
+        verdict,
+        touch: touches.then(|| Touch::new("ask", "x")),
+        rule: None,
+        origin: String::new(),
+    })
+}
+
+fn hold() -> impl Strategy<Value = Hold> {
+    prop_oneof![Just(Hold::Esc), Just(Hold::StoppedByModel), Just(Hold::StoppedByUser), Just(Hold::ModelError), Just(Hold::TakeOvers), Just(Hold::Limit)]
+}
+
+fn usage() -> impl Strategy<Value = Usage> {
+    (small(), small()).prop_map(|(input, output)| Usage { input, output, cache_read: input, cache_write: 0, cost_usd: 0.5 })
+}
+
+fn source() -> impl Strategy<Value = Source> {
+    let peer = || Source::Agent { session: SessionId::new("t0"), name: "a".into() };
+    prop_oneof![Just(Source::User), Just(Source::Timer), Just(peer()), Just(Source::Task { task: SessionId::new("t1") })]
+}
+
+fn outcome() -> impl Strategy<Value = Outcome> {
+    let lost = Outcome::Lost { partial: Text::default() };
+    prop_oneof![Just(Outcome::done("x")), Just(Outcome::failed("x")), Just(Outcome::denied("x")), Just(Outcome::cancelled("x")), Just(lost)]
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let priority = prop_oneof![Just(Priority::Now), Just(Priority::Next), Just(Priority::Later)];
+    let queued = (entry_id(), source(), priority).prop_map(|(id, source, priority)| Event::Queued { entry: Entry { source, priority, ..Entry::user(id, "x") } });
+    let step = (small(), prop::collection::vec(entry_id(), 0..3), any::<bool>())
+        .prop_map(|(step, took, closing)| Event::StepStarted { step, took, reserved: Reserved::default(), closing, notes: Vec::new() });
+    let replied = (small(), small(), usage()).prop_map(|(step, calls, usage)| Event::Replied { step, parts: Vec::new(), calls, usage, finish: Finish::Stop });
+    let called = (call(), any::<bool>(), prop::option::of(decision()), 0..2u8).prop_map(|(call, repeatable, decision, input)| Event::Called {
+        call,
+        tool: "touch".into(),
+        input: format!("{input}").into(),
+        wire_id: String::new(),
+        touches: Vec::new(),
+        repeatable,
+        title: String::new(),
+        decision,
+    });
+    let failed = (small(), prop::option::of(Just(ModelFailure::Cut)), prop::option::of(small()), usage()).prop_map(|(step, failure, retry_at, usage)| {
+        Event::StepFailed { step, failure, error: "x".into(), retry_at: retry_at.map(Timestamp), partial: Text::default(), usage }
+    });
+    let looked = (call(), decision()).prop_map(|(call, decision)| Event::Looked { call, input: "x".into(), touches: Vec::new(), by: "h".into(), decision });
+    let asked = (call(), decision()).prop_map(|(call, decision)| Event::Asked { ask: AskId::new("a"), call, decision });
+    let answer = prop_oneof![Just(Answer::Yes { scope: Scope::Once }), Just(Answer::Yes { scope: Scope::Tree }), Just(Answer::No { say: String::new() })];
+    let answered = (call(), answer).prop_map(|(call, answer)| Event::Answered { ask: AskId::new("a"), call, answer, by: By::User });
+    let task_started = (call(), session(), small(), any::<bool>(), any::<bool>())
+        .prop_map(|(call, task, round, wait, internal)| Event::TaskStarted { call, task, round, spawn: common::spawn("m", internal), wait });
+    let to = prop_oneof![call().prop_map(|call| To::Call { call }), entry_id().prop_map(|entry| To::Queue { entry }), Just(To::Internal)];
+    let task_ended = (session(), small(), to).prop_map(|(task, round, to)| Event::TaskEnded {
+        task,
+        round,
+        how: How::Completed,
+        result: "x".into(),
+        usage: Usage::default(),
+        to,
+    });
+    prop_oneof![
+        3 => queued,
+        3 => step,
+        3 => replied,
+        3 => called,
+        1 => failed,
+        1 => looked,
+        1 => asked,
+        1 => answered,
+        1 => (call(), 0..5u32).prop_map(|(call, attempt)| Event::CallStarted { call, attempt }),
+        3 => (call(), outcome()).prop_map(|(call, outcome)| Event::CallFinished { call, outcome }),
+        1 => hold().prop_map(|hold| Event::Interrupted { by: By::User, hold }),
+        1 => Just(Event::Resumed { by: By::User }),
+        1 => Just(Event::TookOver { calls: 1 }),
+        1 => Just(Event::LimitReached { limit: Limit::Time, words: "x".into() }),
+        1 => task_started,
+        1 => task_ended,
+        1 => session().prop_map(|task| Event::Detached { task }),
+        1 => session().prop_map(|task| Event::TaskStopped { task, by: By::User }),
+        1 => small().prop_map(|round| Event::Ended { round, how: How::Completed, reply: None, error: String::new(), usage: Usage::default() }),
+        1 => (session(), small(), small()).prop_map(|(session, from, to)| Event::Forked { segments: vec![Segment { session, from, to }] }),
+        1 => small().prop_map(|tail_from| Event::Compacted { summary: "x".into(), tail_from }),
+        1 => small().prop_map(|to| Event::Reverted { to }),
+        1 => Just(Event::Unknown(serde_json::json!({"type": "dreamt"}))),
+        1 => (0..25usize).prop_map(|index| one_of_each("x").swap_remove(index)),
+    ]
+}
+
+fn fold(records: &[Record]) -> Session {
+    Session::fold(SessionId::new("t0"), records)
+}
+
+fn records(events: Vec<Event>) -> Vec<Record> {
+    events.into_iter().enumerate().map(|(index, event)| record(index as u64 + 1, event)).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 600, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_log_folds_and_what_it_owes_is_stable(events in prop::collection::vec(event(), 0..60)) {
+        let records = records(events);
+        let session = fold(&records);
+        let owed = session.owed();
+        prop_assert_eq!(&owed, &session.owed());
+        let keys: BTreeSet<EffectKey> = owed.iter().map(Effect::key).collect();
+        prop_assert!(keys.len() == owed.len() || has_twins(&session), "two effects with one key: {:?}", owed);
+        prop_assert!(!session.is_settled() || owed.is_empty(), "settled, and owes {:?}", owed);
+        // Folding in two pieces is folding.
+        let half = records.len() / 2;
+        let mut pieces = fold(&records[..half]);
+        records[half..].iter().for_each(|record| pieces.apply(record));
+        prop_assert_eq!(&pieces, &session);
+        // So it is after a trip through JSON, and with the texts gone to blobs.
+        let json: Vec<Record> = records.iter().map(|record| serde_json::from_str(&serde_json::to_string(record).expect("json")).expect("a record")).collect();
+        prop_assert_eq!(fold(&json), session);
+    }
+
+    #[test]
+    fn any_session_can_be_commanded_and_goes_on(events in prop::collection::vec(event(), 0..40)) {
+        let records = records(events);
+        let session = fold(&records);
+        let rules = rules();
+        let ids = common::Counter::default();
+        let given = Given { now: Timestamp(5), ids: &ids, chance: 0.5, rules: &rules, asking: Asking::Nobody, looks: false };
+        let commands = [
+            Command::TakeOver,
+            Command::Say(Entry::user(EntryId::new("new"), "hi")),
+            Command::Interrupt { by: By::User, hold: Hold::Esc, partial: Text::default() },
+            Command::Limit { limit: Limit::Time, words: "x".into(), partial: Text::default() },
+            Command::Resume { by: By::User },
+            Command::Detach { task: SessionId::new("t1") },
+            Command::StopTask { task: SessionId::new("t1"), by: By::User },
+            Command::Configure { head: Hash::new("zz"), model: "m".into() },
+        ];
+        for command in commands {
+            let mut draft = session.draft(BatchId::new("evt_x"), Timestamp(5));
+            draft.decide(command, &given);
+            for effect in draft.session().owed() {
+                draft.begin(&effect, Permit::default(), Vec::new(), &given);
+            }
+            let mut again = session.clone();
+            draft.records().iter().for_each(|record| again.apply(record));
+            prop_assert_eq!(&again, draft.session());
+            // What was begun is not begun twice.
+            let (after, _) = draft.into_parts();
+            for effect in after.owed() {
+                prop_assert!(after.begin(&effect, Permit::default(), Vec::new(), &given).is_empty() || !after.has_begun(&effect));
+            }
+        }
+    }
+
+    #[test]
+    fn a_report_nobody_waits_for_is_nothing(events in prop::collection::vec(event(), 0..40)) {
+        let session = fold(&records(events));
+        let rules = rules();
+        let ids = common::Counter::default();
+        let given = Given { now: Timestamp(5), ids: &ids, chance: 0.5, rules: &rules, asking: Asking::Open, looks: false };
+        let stale = 77;
+        let call = CallId::new("long gone");
+        let task = SessionId::new("long gone");
+        let (parts, usage, partial) = (Vec::new(), Usage::default(), Text::default());
+        let reports = [
+            Report::Reply { step: stale, parts, calls: vec![common::wanted("c9", "touch", "x")], usage, finish: Finish::Calls },
+            Report::ModelFailed { step: stale, failure: ModelFailure::Auth, words: "x".into(), retry_after: None, partial, usage },
+            Report::Looked { call: call.clone(), input: "x".into(), look: Ok(Look::default()), by: "h".into() },
+            Report::CallFinished { call: call.clone(), outcome: Outcome::done("x") },
+            Report::TaskEnded { task: task.clone(), round: 1, how: How::Completed, result: "x".into(), usage },
+        ];
+        for report in reports {
+            let found = session.decide(Command::Report(report.clone()), &given);
+            prop_assert!(found.is_empty(), "{:?} became {:?}", report, found);
+        }
+        let others = [
+            Command::Answer { ask: AskId::new("long gone"), answer: Answer::Yes { scope: Scope::Once }, by: By::User },
+            Command::Spawn { call, task: task.clone(), spawn: Box::new(common::spawn("m", false)), wait: true },
+            Command::Detach { task: task.clone() },
+            Command::StopTask { task, by: By::User },
+        ];
+        for command in others {
+            prop_assert!(session.decide(command, &given).is_empty());
+        }
+    }
+
+    #[test]
+    fn a_summary_folded_twice_is_the_same(events in prop::collection::vec(event(), 0..40), cut in 0..40usize) {
+        let records = records(events);
+        let all = |records: &[Record], mut summary: Summary| {
+            records.iter().for_each(|record| summary.apply(record));
+            summary
+        };
+        let whole = all(&records, Summary::new(SessionId::new("t0")));
+        let half = all(&records[..cut.min(records.len())], Summary::new(SessionId::new("t0")));
+        let stored: Summary = serde_json::from_str(&serde_json::to_string(&half).expect("json")).expect("a summary");
+        prop_assert_eq!(all(&records[cut.min(records.len())..], stored), whole);
+    }
+
+    #[test]
+    fn any_object_is_an_event_and_comes_back_as_it_was(name in "[a-z_]{1,12}", ignorable in any::<bool>(), number in any::<i64>()) {
+        let json = serde_json::json!({"type": format!("x_{name}"), "z": number, "ignorable": ignorable, "a": {"b": [null, 1.5]}}).to_string();
+        let event: Event = serde_json::from_str(&json).expect("an event");
+        prop_assert_eq!(event.is_understood(), ignorable);
+        prop_assert_eq!(serde_json::to_string(&event).expect("json"), json);
+    }
+}
+
+/// A log nobody writes: two open calls of one id.
+fn has_twins(session: &Session) -> bool {
+    let ids: BTreeSet<&CallId> = session.calls().iter().map(|open| &open.call).collect();
+    ids.len() != session.calls().len()
+}

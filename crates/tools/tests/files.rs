@@ -1,0 +1,302 @@
+//! read, write, edit: what they answer, what they touch, what they refuse.
+// Helpers of tests may panic like the tests themselves.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt, symlink},
+    process::Command,
+    time::Duration,
+};
+
+use common::{Office, metadata, words};
+use posse_session::{Outcome, Part};
+use serde_json::json;
+
+#[tokio::test]
+async fn read_shows_a_window_and_says_how_to_go_on() {
+    let office = Office::new();
+    office.file("a.txt", (1..=10).map(|line| format!("line {line}\n")).collect::<String>());
+    office.file("crlf.txt", "\u{feff}one\r\ntwo\r\n");
+    office.file("empty.txt", "");
+    office.file("long.txt", format!("{}\nshort", "x".repeat(5_000)));
+    office.file("sly.txt", "if admin\u{202e} {\u{200b}}\n\x1b[2J\n");
+    for (input, answer) in [
+        (json!({"filePath": "a.txt", "limit": 2}), "1|line 1\n2|line 2\n(lines 1-2 of 10; to go on, call read with offset 3)\n".to_owned()),
+        (json!({"file_path": "a.txt", "offset": "9"}), "9|line 9\n10|line 10\n(lines 9-10; end of file)\n".into()),
+        (json!({"path": office.root.join("a.txt"), "offset": 0, "limit": 1}), "1|line 1\n(lines 1-1 of 10; to go on, call read with offset 2)\n".into()),
+        (json!({"filePath": "a.txt", "offset": 11}), "failed: a.txt has only 10 lines; offset 11 is beyond its end.".into()),
+        (json!({"filePath": "crlf.txt"}), "1|one\n2|two\n(the lines of this file end with CRLF)\n".into()),
+        (json!({"filePath": "empty.txt"}), "empty.txt is empty (0 lines).".into()),
+        (json!({"filePath": "long.txt"}), format!("1|{}... (line cut: 5000 bytes)\n2|short\n", "x".repeat(2_000))),
+        (json!({"filePath": "sly.txt"}), "1|if admin<U+202E> {<U+200B>}\n2|<U+001B>[2J\n".into()),
+        (json!({"filePath": "A.TXT"}), "failed: A.TXT does not exist. Did you mean a.txt?".into()),
+        (json!({"filePath": "."}), ". is a directory with 5 entries:\na.txt\ncrlf.txt\nempty.txt\nlong.txt\nsly.txt".into()),
+        (json!({}), "failed: read: the required parameter `filePath` (a string) is missing; the call had no parameters at all. Call read again with it.".into()),
+        (
+            json!({"filePath": "a.txt", "limit": -3}),
+            "failed: read: parameter `limit` must be a whole number, not negative; got the number -3. Call read again with that corrected.".into(),
+        ),
+    ] {
+        assert_eq!(office.say("read", input.clone()).await, answer, "{input}");
+    }
+}
+
+#[tokio::test]
+async fn read_is_bounded_however_large_the_file_is() {
+    let office = Office::new();
+    office.file("many.txt", "0123456789 0123456789 0123456789\n".repeat(200_000));
+    office.file("one-line.txt", vec![b'y'; 50 * 1024 * 1024]);
+    let before = resident_bytes();
+    let many = office.say("read", json!({"filePath": "many.txt"})).await;
+    assert!(many.len() < 51 * 1024 + 200 && many.contains("of 200000; to go on, call read with offset"), "{}", &many[many.len() - 200..]);
+    let far = office.say("read", json!({"filePath": "many.txt", "offset": 199_999})).await;
+    assert!(far.ends_with("(lines 199999-200000; end of file)\n"));
+    assert!(office.say("read", json!({"filePath": "one-line.txt"})).await.ends_with("... (line cut: 52428800 bytes)\n"));
+    let grown = resident_bytes().saturating_sub(before);
+    assert!(grown < 16 * 1024 * 1024, "{grown}");
+}
+
+fn resident_bytes() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
+}
+
+#[tokio::test]
+async fn read_opens_no_pipe_no_device_and_no_binary() {
+    let office = Office::new();
+    Command::new("mkfifo").arg(office.root.join("pipe")).status().unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(office.root.join("socket")).unwrap();
+    office.file("program", b"\x7fELF\x02\x01\0\0\0");
+    office.file("data.bin", b"ab\0cd");
+    for (path, answer) in [
+        ("pipe", "failed: pipe: this is a named pipe, not a file; it cannot be read as text"),
+        ("socket", "failed: socket: this is a socket, not a file; it cannot be read as text"),
+        ("/dev/zero", "failed: /dev/zero: this is a device, not a file; it cannot be read as text"),
+        ("program", "failed: program is not text: 9 bytes of an ELF program or library. Use bash with a program that understands it."),
+        ("data.bin", "failed: data.bin is not text: 5 bytes of binary data. Use bash with a program that understands it."),
+    ] {
+        let said = tokio::time::timeout(Duration::from_secs(5), office.say("read", json!({"filePath": path}))).await.expect("not blocked");
+        assert_eq!(said, answer);
+    }
+}
+
+#[tokio::test]
+async fn read_attaches_images() {
+    let office = Office::new();
+    office.file("dot.png", b"\x89PNG\r\n\x1a\n\0\0\0");
+    let Outcome::Done { attachments, .. } = office.run("read", json!({"filePath": "dot.png"})).await else { panic!() };
+    assert_eq!(attachments, [Part::File { mime: "image/png".into(), name: "dot.png".into(), data: Some("iVBORw0KGgoAAAA=".into()) }]);
+    office.file("huge.jpg", [&b"\xff\xd8\xff"[..], &vec![0; 5 * 1024 * 1024]].concat());
+    assert!(
+        office
+            .say("read", json!({"filePath": "huge.jpg"}))
+            .await
+            .starts_with("failed: huge.jpg is an image of 5242883 bytes; at most 5242880 can be shown.")
+    );
+}
+
+#[tokio::test]
+async fn touches_name_the_real_path_and_what_is_outside() {
+    let office = Office::new();
+    let outside = office.root.parent().unwrap().join("outside");
+    fs::create_dir(&outside).unwrap();
+    fs::write(outside.join("secret"), "s").unwrap();
+    symlink(&outside, office.root.join("link")).unwrap();
+    symlink(outside.join("not-yet"), office.root.join("dangling")).unwrap();
+    office.file(".env", "KEY=1");
+    symlink(".env", office.root.join("innocent")).unwrap();
+    let out = outside.display();
+    let spool = office.context.spool.join("call_1.out");
+    for (tool, input, touches) in [
+        ("read", json!({"filePath": "src/../.env"}), vec!["read .env".to_owned()]),
+        ("read", json!({"filePath": "innocent"}), vec!["read .env".into(), "read innocent".into()]),
+        (
+            "read",
+            json!({"filePath": "link/secret"}),
+            vec![format!("read {out}/secret"), "read link/secret".into(), format!("external_directory {out}/*")],
+        ),
+        ("read", json!({"filePath": "../outside/secret"}), vec![format!("read {out}/secret"), format!("external_directory {out}/*")]),
+        ("read", json!({"filePath": spool}), vec![format!("read {}", spool.display())]),
+        (
+            "write",
+            json!({"filePath": spool, "content": ""}),
+            vec![format!("edit {}", spool.display()), format!("external_directory {}/*", office.context.spool.display())],
+        ),
+        (
+            "write",
+            json!({"filePath": "dangling", "content": ""}),
+            vec![format!("edit {out}/not-yet"), "edit dangling".into(), format!("external_directory {out}/*")],
+        ),
+        ("write", json!({"filePath": "new/deep/a.rs", "content": ""}), vec!["edit new/deep/a.rs".into()]),
+        ("edit", json!({"filePath": "a.rs", "oldString": "a", "newString": "b"}), vec!["edit a.rs".into()]),
+        ("list", json!({}), vec!["list .".into()]),
+        ("list", json!({"path": "/etc"}), vec!["list /etc".into(), "external_directory /etc/*".into()]),
+        ("glob", json!({"pattern": "**/*.rs"}), vec!["glob **/*.rs".into()]),
+        ("glob", json!({"pattern": "../outside/*"}), vec!["glob ../outside/*".into(), format!("external_directory {out}/*")]),
+        ("grep", json!({"pattern": "x", "path": "link"}), vec!["grep x".into(), format!("external_directory {out}/*")]),
+        ("bash", json!({"command": "ls -la"}), vec!["bash ls -la".into()]),
+        ("bash", json!({"cmd": "ls", "workdir": "/usr"}), vec!["bash ls".into(), "external_directory /usr/*".into()]),
+        ("todowrite", json!({"todos": []}), vec!["todowrite *".into()]),
+    ] {
+        assert_eq!(office.touches(tool, input.clone()), touches, "{tool} {input}");
+    }
+    for tool in posse_tools::builtin() {
+        let name = tool.spec().name.clone();
+        let input =
+            json!({"filePath": "a", "pattern": "a", "command": "a", "oldString": "a", "newString": "b", "content": "", "todos": []});
+        let look = tool.look(&input, &*office.context.workspace).unwrap();
+        assert_eq!(look.repeatable, ["read", "list", "glob", "grep"].contains(&name.as_str()), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn write_creates_replaces_and_records_the_change() {
+    let office = Office::new();
+    let outcome = office.run("write", json!({"file_path": "new/a.txt", "contents": "one\ntwo\n"})).await;
+    assert_eq!(words(&outcome), "Created new/a.txt (2 lines, 8 bytes).");
+    fs::set_permissions(office.root.join("new/a.txt"), fs::Permissions::from_mode(0o755)).unwrap();
+    let outcome = office.run("write", json!({"filePath": "new/a.txt", "content": "three"})).await;
+    assert_eq!(words(&outcome), "Overwrote new/a.txt (1 lines, 5 bytes).");
+    let Outcome::Done { attachments, .. } = outcome else { panic!() };
+    assert!(
+        matches!(&attachments[..], [Part::Patch { path, before, after }] if path == "new/a.txt" && before.len() == 32 && before != after)
+    );
+    assert_eq!(office.text_of("new/a.txt"), "three");
+    assert_eq!(fs::metadata(office.root.join("new/a.txt")).unwrap().permissions().mode() & 0o777, 0o755);
+    assert_eq!(office.say("write", json!({"filePath": "new", "content": "x"})).await, "failed: new is a directory; name a file in it.");
+    assert!(
+        office
+            .say("write", json!({"filePath": "a"}))
+            .await
+            .contains("the required parameter `content` (a string) is missing; the call had only: filePath")
+    );
+    office.file("binary", b"a\0\xff");
+    assert_eq!(office.say("write", json!({"filePath": "binary", "content": "text"})).await, "Overwrote binary (1 lines, 4 bytes).");
+}
+
+#[tokio::test]
+async fn edit_changes_one_place_and_shows_it() {
+    let office = Office::new();
+    office.file("a.rs", "fn one() {}\nfn two() {}\nfn three() {}\n");
+    let outcome = office.run("edit", json!({"filePath": "a.rs", "old_string": "two", "new_string": "zwei"})).await;
+    assert_eq!(words(&outcome), "Edited a.rs at line 2.\n1|fn one() {}\n2|fn zwei() {}\n3|fn three() {}");
+    assert_eq!(
+        metadata(&outcome),
+        json!({
+            "path": "a.rs",
+            "diff": "--- a.rs\n+++ a.rs\n@@ -1,3 +1,3 @@\n fn one() {}\n-fn two() {}\n+fn zwei() {}\n fn three() {}\n",
+            "additions": 1, "deletions": 1, "replaced": 1
+        })
+    );
+    assert_eq!(
+        office.say("edit", json!({"filePath": "a.rs", "oldString": "fn", "newString": "pub fn"})).await,
+        "failed: oldString stands at 3 places in a.rs (lines 1, 2, 3), so it is unclear which one is meant. Add lines around it until it is unique, or set replaceAll."
+    );
+    assert!(
+        office
+            .say("edit", json!({"filePath": "a.rs", "oldString": "fn", "newString": "pub fn", "replaceAll": true}))
+            .await
+            .starts_with("Edited a.rs at 3 places, the first at line 1.\n")
+    );
+    assert_eq!(office.text_of("a.rs"), "pub fn one() {}\npub fn zwei() {}\npub fn three() {}\n");
+}
+
+#[tokio::test]
+async fn edit_explains_what_it_cannot_do() {
+    let office = Office::new();
+    office.file("a.rs", "fn alpha(x: u32) {\n    body(x);\n}\n");
+    office.file("latin.txt", b"caf\xe9");
+    for (input, answer) in [
+        (
+            json!({"filePath": "a.rs", "oldString": "fn alpha(x: i32) {\n    body(x);", "newString": "y"}),
+            "failed: oldString was not found in a.rs. The closest place is:\n1|fn alpha(x: u32) {\n2|    body(x);\n3|}\nUse the text exactly as it stands there, or read the file again.",
+        ),
+        (
+            json!({"filePath": "a.rs", "oldString": "2|    bodi(x);", "newString": "y"}),
+            "failed: oldString was not found in a.rs. It begins with line numbers; leave out `number|`, which is not in the file. The closest place is:\n2|    body(x);\n3|}\nUse the text exactly as it stands there, or read the file again.",
+        ),
+        (
+            json!({"filePath": "a.rs", "oldString": "x", "newString": "x"}),
+            "failed: edit: oldString and newString are the same, so there is nothing to change.",
+        ),
+        (
+            json!({"filePath": "a.rs", "oldString": "", "newString": "x"}),
+            "failed: a.rs exists, so oldString must not be empty. To replace the whole file use write.",
+        ),
+        (json!({"filePath": "b.rs", "oldString": "x", "newString": "y"}), "failed: b.rs does not exist. Did you mean a.rs?"),
+        (
+            json!({"filePath": "latin.txt", "oldString": "x", "newString": "y"}),
+            "failed: latin.txt is not UTF-8 text, so it cannot be edited here. Use bash with a suitable program.",
+        ),
+        (json!({"filePath": "new/b.rs", "oldString": "", "newString": "x\n"}), "Created new/b.rs (1 lines)."),
+    ] {
+        assert_eq!(office.say("edit", input.clone()).await, answer, "{input}");
+    }
+    assert_eq!(office.text_of("new/b.rs"), "x\n");
+}
+
+#[tokio::test]
+async fn edit_forgives_blanks_and_keeps_line_ends() {
+    let office = Office::new();
+    office.file("a.py", "class A:\n    def alpha(self):\n        return 1\n");
+    let said = office
+        .say(
+            "edit",
+            json!({"filePath": "a.py", "oldString": "def alpha(self):\n    return 1", "newString": "def beta(self):\n    return 2"}),
+        )
+        .await;
+    assert!(
+        said.starts_with(
+            "Edited a.py at line 2 (oldString matched except for indentation; newString was moved to the indentation of the file).\n"
+        ),
+        "{said}"
+    );
+    assert_eq!(office.text_of("a.py"), "class A:\n    def beta(self):\n        return 2\n");
+    office.file("w.txt", "one\r\ntwo\r\nthree\r\n");
+    office.say("edit", json!({"filePath": "w.txt", "oldString": "one\ntwo", "newString": "1\n2"})).await;
+    assert_eq!(office.text_of("w.txt"), "1\r\n2\r\nthree\r\n");
+}
+
+#[tokio::test]
+async fn a_file_that_changed_since_it_was_read_is_not_overwritten() {
+    let office = Office::new();
+    let path = office.file("a.txt", "mine\n");
+    let edit = json!({"filePath": "a.txt", "oldString": "mine", "newString": "ours"});
+    office.say("read", json!({"filePath": "a.txt"})).await;
+    fs::write(&path, "mine\nand theirs\n").unwrap();
+    let refused = "failed: a.txt has changed since you last read it, so nothing was written. Read it again, then repeat the change on its present text.";
+    assert_eq!(office.say("edit", edit.clone()).await, refused);
+    assert_eq!(office.say("write", json!({"filePath": "a.txt", "content": "x"})).await, refused);
+    assert_eq!(office.text_of("a.txt"), "mine\nand theirs\n");
+    office.say("read", json!({"filePath": "a.txt"})).await;
+    // The same text written again is no change.
+    fs::write(&path, "mine\nand theirs\n").unwrap();
+    assert!(office.say("edit", edit).await.starts_with("Edited"));
+    assert!(
+        office.say("edit", json!({"filePath": "a.txt", "oldString": "ours", "newString": "all"})).await.starts_with("Edited"),
+        "its own change is known"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn parallel_edits_of_one_file_lose_nothing() {
+    let office = std::sync::Arc::new(Office::new());
+    office.file("a.txt", (0..20).map(|n| format!("<{n}>\n")).collect::<String>());
+    let edits: Vec<_> = (0..20)
+        .map(|n| {
+            let office = std::sync::Arc::clone(&office);
+            tokio::spawn(async move {
+                office.say("edit", json!({"filePath": "a.txt", "oldString": format!("<{n}>"), "newString": format!("[{n}]")})).await
+            })
+        })
+        .collect();
+    for edit in edits {
+        let said = edit.await.unwrap();
+        assert!(said.starts_with("Edited"), "{said}");
+    }
+    assert_eq!(office.text_of("a.txt"), (0..20).map(|n| format!("[{n}]\n")).collect::<String>());
+}

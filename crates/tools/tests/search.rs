@@ -1,0 +1,198 @@
+//! glob, grep, list, todowrite, and what all specs have in common.
+// Helpers of tests may panic like the tests themselves.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::{
+    fs::{self, File},
+    os::unix::{ffi::OsStrExt, fs::symlink},
+    process::Command,
+    time::{Duration, SystemTime},
+};
+
+use common::{Office, metadata};
+use serde_json::json;
+
+fn project() -> Office {
+    let office = Office::new();
+    office.file(".gitignore", "target/\n*.log\n");
+    office.file(".git/config", "needle");
+    office.file(".hidden/x.rs", "needle hidden\n");
+    office.file("src/main.rs", "fn main() {\n    needle(1);\n}\n");
+    office.file("src/lib.rs", "// needle\nfn needle(n: u32) {}\n");
+    office.file("target/out.rs", "needle");
+    office.file("debug.log", "needle");
+    office.file("image.bin", b"needle\0\0needle");
+    office.file("docs/a b.md", "no match\n");
+    symlink(".", office.root.join("loop")).unwrap();
+    office
+}
+
+#[tokio::test]
+async fn glob_finds_what_a_person_would() {
+    let office = project();
+    let old = SystemTime::now() - Duration::from_secs(100);
+    File::options().append(true).open(office.root.join("src/main.rs")).unwrap().set_modified(old).unwrap();
+    File::options().append(true).open(office.root.join(".hidden/x.rs")).unwrap().set_modified(old - Duration::from_secs(1)).unwrap();
+    for (input, answer) in [
+        (json!({"pattern": "*.rs"}), "src/lib.rs\nsrc/main.rs\n.hidden/x.rs"),
+        (json!({"pattern": "src/*.rs"}), "src/lib.rs\nsrc/main.rs"),
+        (json!({"pattern": "**/{main,nothing}.rs"}), "src/main.rs"),
+        (json!({"pattern": "*.rs", "path": "src"}), "src/lib.rs\nsrc/main.rs"),
+        (json!({"glob_pattern": "docs/*"}), "docs/a b.md"),
+        (json!({"pattern": office.root.join("src/m*")}), "src/main.rs"),
+        (json!({"pattern": "target/*.rs"}), "target/out.rs"),
+        (json!({"pattern": "*.java"}), "No files match *.java in . (files that .gitignore excludes are not searched)."),
+        (json!({"pattern": "*.rs", "path": "nowhere"}), "failed: glob: the folder nowhere does not exist."),
+    ] {
+        assert_eq!(office.say("glob", input.clone()).await, answer, "{input}");
+    }
+    let said = office.say("glob", json!({"pattern": "a{b"})).await;
+    assert!(said.starts_with("failed: glob: the pattern is not valid:"), "{said}");
+    for n in 0..150 {
+        office.file(&format!("many/{n}.txt"), "");
+    }
+    let outcome = office.run("glob", json!({"pattern": "many/*.txt"})).await;
+    assert!(common::words(&outcome).ends_with("\n(50 more match; narrow the pattern or the path)"));
+    assert_eq!(metadata(&outcome), json!({"count": 150, "truncated": true}));
+}
+
+#[tokio::test]
+async fn grep_groups_matches_by_file() {
+    let office = project();
+    let all = ".hidden/x.rs:\n  1: needle hidden\n\nsrc/lib.rs:\n  1: // needle\n  2: fn needle(n: u32) {}\n\nsrc/main.rs:\n  2:     needle(1);\n";
+    for (input, answer) in [
+        (json!({"pattern": "needle"}), all),
+        (
+            json!({"pattern": "(?i)NEEDLE\\(", "path": "src"}),
+            "src/lib.rs:\n  2: fn needle(n: u32) {}\n\nsrc/main.rs:\n  2:     needle(1);\n",
+        ),
+        (json!({"pattern": "needle", "glob": "m*.rs"}), "src/main.rs:\n  2:     needle(1);\n"),
+        (
+            json!({"pattern": "needle", "include": "src/*.{rs,md}"}),
+            "src/lib.rs:\n  1: // needle\n  2: fn needle(n: u32) {}\n\nsrc/main.rs:\n  2:     needle(1);\n",
+        ),
+        (json!({"pattern": "^}$", "path": "src/main.rs"}), "src/main.rs:\n  3: }\n"),
+        (json!({"pattern": "absent"}), "No line matches absent in . (binary and ignored files are not searched)."),
+        (json!({"pattern": "x", "path": "nowhere"}), "failed: nowhere does not exist."),
+    ] {
+        assert_eq!(office.say("grep", input.clone()).await, answer, "{input}");
+    }
+    let said = office.say("grep", json!({"pattern": "main("})).await;
+    assert!(
+        said.starts_with("failed: grep: `main(` is not a valid regular expression:")
+            && said.ends_with("put a backslash before each: `main\\(`"),
+        "{said}"
+    );
+}
+
+#[tokio::test]
+async fn grep_is_bounded() {
+    let office = Office::new();
+    office.file("many.txt", "needle\n".repeat(500));
+    office.file("wide.txt", format!("{}pin{}\n", "a".repeat(1_000), "b".repeat(1_000)));
+    office.file("one-line.txt", vec![b'z'; 20 * 1024 * 1024]);
+    let outcome = office.run("grep", json!({"pattern": "needle"})).await;
+    assert!(common::words(&outcome).ends_with("\n(400 more matches are not shown; narrow the pattern, the path or include)"));
+    assert_eq!(metadata(&outcome), json!({"matches": 500, "files": 1, "truncated": true}));
+    let wide = office.say("grep", json!({"pattern": "pin"})).await;
+    assert!(wide.len() < 320 && wide.contains("aaapinbbb") && wide.contains("…"), "{wide}");
+}
+
+#[tokio::test]
+async fn a_hostile_folder_hangs_nothing() {
+    let office = Office::new();
+    Command::new("mkfifo").arg(office.root.join("pipe")).status().unwrap();
+    symlink("self", office.root.join("self")).unwrap();
+    symlink("/", office.root.join("root")).unwrap();
+    fs::write(office.root.join(std::ffi::OsStr::from_bytes(b"bad-\xff-name.rs")), "needle\n").unwrap();
+    let mut deep = office.root.clone();
+    for _ in 0..100 {
+        deep.push("d");
+    }
+    fs::create_dir_all(&deep).unwrap();
+    fs::write(deep.join("deep.rs"), "needle").unwrap();
+    let all = async {
+        assert_eq!(office.say("grep", json!({"pattern": "needle"})).await, "bad-\u{fffd}-name.rs:\n  1: needle\n");
+        assert_eq!(office.say("glob", json!({"pattern": "*.rs"})).await, "bad-\u{fffd}-name.rs");
+        assert!(office.say("list", json!({})).await.contains("bad-\u{fffd}-name.rs"));
+    };
+    tokio::time::timeout(Duration::from_secs(20), all).await.expect("no hang");
+}
+
+#[tokio::test]
+async fn a_stopped_search_ends() {
+    let office = project();
+    office.stop.stop();
+    assert!(office.say("grep", json!({"pattern": "needle"})).await.ends_with("(Stopped before the end.)"));
+    assert!(office.say("glob", json!({"pattern": "*.rs"})).await.ends_with("(Stopped before the end.)"));
+}
+
+#[tokio::test]
+async fn list_is_wide_before_deep() {
+    let office = project();
+    assert_eq!(
+        office.say("list", json!({})).await,
+        "./\n  .hidden/\n    x.rs\n  docs/\n    a b.md\n  src/\n    lib.rs\n    main.rs\n  .gitignore\n  image.bin\n  loop\n"
+    );
+    assert_eq!(office.say("list", json!({"path": "src", "ignore": ["main*"]})).await, "src/\n  lib.rs\n");
+    assert_eq!(office.say("list", json!({"path": "src/lib.rs"})).await, "failed: src/lib.rs is not a folder; use read for a file.");
+    for n in 0..300 {
+        office.file(&format!("aaa/{n:03}/x"), "");
+    }
+    let said = office.say("list", json!({})).await;
+    assert!(
+        said.contains("  aaa/\n    000/")
+            && said.contains("(240 more)")
+            && said.contains("    lib.rs\n")
+            && said.contains("(60 folders marked … were not opened"),
+        "{said}"
+    );
+    assert!(said.lines().count() < 210);
+}
+
+#[tokio::test]
+async fn todos_are_checked_kept_and_shown() {
+    let office = Office::new();
+    let input = json!({"todos": [
+        {"content": "look", "status": "completed", "priority": "high", "id": "1"},
+        {"content": "build", "status": "In-Progress", "activeForm": "Building"},
+        {"content": "rest", "status": "pending", "priority": "low"}
+    ]});
+    let outcome = office.run("todowrite", input).await;
+    assert_eq!(common::words(&outcome), "[x] look (high)\n[>] build\n[ ] rest (low)");
+    let kept = json!([
+        {"content": "look", "status": "completed", "priority": "high", "id": "1"},
+        {"content": "build", "status": "in_progress", "priority": "medium"},
+        {"content": "rest", "status": "pending", "priority": "low"}
+    ]);
+    assert_eq!(metadata(&outcome), json!({"todos": kept}));
+    assert_eq!(office.context.memory.lock().unwrap()["todos"], kept);
+    assert_eq!(office.say("todowrite", json!({"todos": "[{\"content\": \"a\", \"status\": \"pending\"}]"})).await, "[ ] a");
+    for (input, complaint) in [
+        (
+            json!({"todos": 3}),
+            "todowrite: parameter `todos` must be a list of objects with content and status; got the number 3. Call todowrite again with that corrected.",
+        ),
+        (
+            json!({"todos": [{"content": "a", "status": "maybe"}]}),
+            "todowrite: parameter `status` must be one of pending, in_progress, completed, cancelled; got the string \"maybe\". Call todowrite again with that corrected. (step 1 of the list)",
+        ),
+    ] {
+        assert_eq!(office.touches("todowrite", input), [format!("error: {complaint}")]);
+    }
+}
+
+#[test]
+fn the_tools_are_sorted_and_say_what_they_take() {
+    let tools = posse_tools::builtin();
+    let names: Vec<&str> = tools.iter().map(|tool| tool.spec().name.as_str()).collect();
+    assert_eq!(names, ["bash", "edit", "glob", "grep", "list", "read", "todowrite", "write"]);
+    for tool in &tools {
+        let spec = tool.spec();
+        assert_eq!(spec.schema["type"], "object", "{}", spec.name);
+        assert!((100..900).contains(&spec.description.len()), "{}: {}", spec.name, spec.description.len());
+        assert!(!spec.description.contains("  "), "{}", spec.name);
+    }
+}
