@@ -24,7 +24,9 @@ pub(crate) fn outcome(outcome: &Outcome) -> Worded {
         Outcome::Done { output, attachments, .. } => Worded { text: or(output, "(no output)"), error: false, images: images(attachments) },
         Outcome::Failed { error } => Worded::plain(or(error, "The call failed."), true),
         Outcome::Denied { why } => Worded::plain(or(why, "The call was denied."), true),
-        Outcome::Cancelled { partial } if partial.is_blank() => Worded::plain("The call was cancelled before it did anything.".into(), true),
+        Outcome::Cancelled { partial } if partial.is_blank() => {
+            Worded::plain("The call was cancelled before it did anything.".into(), true)
+        }
         Outcome::Cancelled { partial } => Worded::plain(format!("{}\n(cancelled here)", words(partial)), true),
         Outcome::Lost { partial } if partial.is_blank() => Worded::plain(LOST.into(), true),
         Outcome::Lost { partial } => Worded::plain(format!("{LOST}\nWhat it had printed:\n{}", words(partial)), true),

@@ -160,7 +160,9 @@ fn block(part: &Part) -> Option<Block> {
         Part::Text { text: said, synthetic: true } if said.is_blank() => None,
         Part::Text { text: said, synthetic: true } => text(format!("{}{}{}", REMINDER.0, words(said), REMINDER.1)),
         Part::Reasoning { text, signature } => Some(Block::Reasoning { text: words(text), signature: signature.as_ref().map(words) }),
-        Part::File { mime, data: Some(data), .. } if mime.starts_with("image/") => Some(Block::Image { mime: mime.clone(), data: words(data) }),
+        Part::File { mime, data: Some(data), .. } if mime.starts_with("image/") => {
+            Some(Block::Image { mime: mime.clone(), data: words(data) })
+        }
         Part::File { name, mime, .. } => text(format!("(attached file: {name}, {mime})")),
         // Its place in the reply; `called` puts the call itself here.
         Part::Call { call } => Some(Block::Call { id: call.to_string(), tool: String::new(), input: String::new() }),
