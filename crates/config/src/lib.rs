@@ -33,7 +33,7 @@ mod tests;
 pub use config::{Compat, Concurrency, Config, Later, Limits, Overrides};
 pub use duration::{DURATION_MAX, DurationError, format_duration, parse_duration};
 pub use instructions::{Instruction, Instructions, instructions};
-pub use load::{Checked, ConfigError, check, load};
+pub use load::{Checked, ConfigError, check, load, load_with_hooks};
 pub use model::{ChosenModel, KnownProvider, ModelChoice, ModelChoiceError};
 pub use near::nearest;
 pub use origin::{Ignored, Origin, Problem, Sourced};

@@ -10,6 +10,9 @@ use std::{
     sync::Arc,
 };
 
+use posse_session::Hook;
+use serde_json::{Map, Value};
+
 use crate::{
     built_in,
     config::{Compat, Config, Overrides},
@@ -38,7 +41,44 @@ impl fmt::Display for ConfigError {
 }
 
 pub fn load(places: &Places, env: &Env<'_>, overrides: &Overrides) -> Result<Config, ConfigError> {
-    let mut layers = Loader { places, env }.layers();
+    assemble(places, env, overrides, &[])
+}
+
+/// As [`load`], with hooks that may change the merged values before anything is built from them. What a hook changed
+/// is one more layer of the user's, above the files and below the flags; a key it takes away stays as it was.
+pub fn load_with_hooks(places: &Places, env: &Env<'_>, overrides: &Overrides, hooks: &[Arc<dyn Hook>]) -> Result<Config, ConfigError> {
+    let mut hooked: Vec<Hooked> = Vec::new();
+    for hook in hooks {
+        let before = assemble(places, env, overrides, &hooked)?.tree.to_json();
+        let mut after = before.clone();
+        hook.config(&mut after);
+        let changed: Map<String, Value> = after
+            .as_object()
+            .into_iter()
+            .flatten()
+            .filter(|(key, value)| before.get(key) != Some(value))
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect();
+        if !changed.is_empty() {
+            hooked.push(Hooked { name: format!("hook {}", hook.name()), text: Value::Object(changed).to_string() });
+        }
+    }
+    assemble(places, env, overrides, &hooked)
+}
+
+/// What a hook left of the configuration, as if it were a file.
+struct Hooked {
+    name: String,
+    text: String,
+}
+
+fn assemble(places: &Places, env: &Env<'_>, overrides: &Overrides, hooked: &[Hooked]) -> Result<Config, ConfigError> {
+    let loader = Loader { places, env };
+    let mut layers = loader.layers();
+    for hook in hooked {
+        let source = loader.source(hook.name.as_str().into(), places.cwd.clone(), true, false);
+        layers.push(Layer::read(&hook.text, source, places, env));
+    }
     let mut problems: Vec<Problem> = Vec::new();
     for layer in &mut layers {
         let hint = if layer.source.neighbour { NEIGHBOUR_HINT } else { "" };

@@ -77,6 +77,10 @@ impl World {
         Places::find(&self.cwd, &|name: &str| self.get(name)).unwrap()
     }
 
+    pub(crate) fn load_with_hooks(&self, hooks: &[std::sync::Arc<dyn posse_session::Hook>]) -> Result<Config, ConfigError> {
+        crate::load_with_hooks(&self.places(), &|name| self.env.get(name).cloned(), &self.overrides, hooks)
+    }
+
     pub(crate) fn load(&self) -> Result<Config, ConfigError> {
         load(&self.places(), &|name: &str| self.get(name), &self.overrides)
     }

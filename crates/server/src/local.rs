@@ -41,7 +41,7 @@ impl Client for Local {
                 return Ok(exact.clone());
             }
             let bare = prefix.strip_prefix(SessionId::PREFIX).unwrap_or(prefix).to_uppercase();
-            let matches = |summary: &&Summary| !bare.is_empty() && summary.session.as_str()[SessionId::PREFIX.len()..].starts_with(&bare);
+            let matches = |summary: &&Summary| !prefix.is_empty() && summary.session.as_str()[SessionId::PREFIX.len()..].starts_with(&bare);
             let mut found: Vec<Summary> = all.iter().filter(matches).cloned().collect();
             match found.len() {
                 0 => Err(ClientError::Missing(prefix.to_owned())),

@@ -1,6 +1,7 @@
 //! What users rely on, through the crate's front door, one file a topic.
 
 mod errors;
+mod hooks;
 mod instructions;
 mod models;
 mod permissions;
