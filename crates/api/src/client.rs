@@ -1,6 +1,6 @@
 //! What a screen, a script or a server may do with sessions. In-process it is `server::Local`; over HTTP it comes later.
 
-use posse_session::{BoxFuture, Letter, Progress, Record, Seq, SessionId, Summary};
+use posse_session::{BoxFuture, Letter, Record, Seq, SessionId, Summary};
 
 /// Why a client's wish came to nothing.
 #[derive(Debug, thiserror::Error)]
@@ -11,13 +11,6 @@ pub enum ClientError {
     Ambiguous { prefix: String, matches: Vec<String> },
     #[error("{0}")]
     Unavailable(String),
-}
-
-/// What a follower sees next.
-#[derive(Debug, Clone)]
-pub enum Followed {
-    Fact(Box<Record>),
-    Live(Progress),
 }
 
 pub trait Client: Send + Sync {
@@ -31,6 +24,6 @@ pub trait Client: Send + Sync {
     fn facts<'a>(&'a self, session: &'a SessionId, after: Seq) -> BoxFuture<'a, Result<Vec<Record>, ClientError>>;
 
     /// Posts a letter to a session that another process may own; `true` once its owner has taken it in,
-    /// `false` when nobody owns the session and the letter still waits.
+    /// `false` when nobody owns the session: then the letter is taken back and the caller may act itself.
     fn post<'a>(&'a self, session: &'a SessionId, letter: Letter) -> BoxFuture<'a, Result<bool, ClientError>>;
 }

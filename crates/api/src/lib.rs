@@ -8,7 +8,7 @@ mod show;
 mod stream;
 pub mod words;
 
-pub use client::{Client, ClientError, Followed};
+pub use client::{Client, ClientError};
 pub use report::{Denial, Report, RunStatus, TreeEntry, report};
 pub use show::{said, transcript};
 pub use stream::{delta_line, line};

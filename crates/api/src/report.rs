@@ -1,6 +1,6 @@
 //! What one run came to: the object that `--format json` prints, made from views and facts alone.
 
-use posse_session::{By, Event, Kind, Outcome, Part, Record, Status, Summary, Usage};
+use posse_session::{By, Event, Kind, Outcome, Part, Record, Seq, Status, Summary, Usage};
 use serde::Serialize;
 
 use crate::show::said;
@@ -54,21 +54,23 @@ pub struct Denial {
     pub rule: Option<String>,
 }
 
-/// `tree` is the root's view and its descendants'; `facts` are the root's since this run began, with their texts.
-pub fn report(status: RunStatus, error: Option<String>, tree: &[Summary], facts: &[Record]) -> Report {
+/// `tree` is the root's view and its descendants'; `facts` are the root's with their texts. The result is the last thing
+/// said in them; what was denied counts from `since` on, when this run began.
+pub fn report(status: RunStatus, error: Option<String>, tree: &[Summary], facts: &[Record], since: Seq) -> Report {
     let mut usage = Usage::default();
     tree.iter().for_each(|summary| usage += summary.usage);
     let root = tree.first();
     let agent = root.map_or(String::new(), |root| root.agent.clone());
     let session = root.map_or(String::new(), |root| root.session.to_string());
-    let unanswered = facts.iter().filter(|record| matches!(record.event, Event::Answered { by: By::Policy, .. })).count() as u64;
+    let new = &facts[facts.partition_point(|record| record.seq <= since)..];
+    let unanswered = new.iter().filter(|record| matches!(record.event, Event::Answered { by: By::Policy, .. })).count() as u64;
     Report {
         status,
         result: last_text(facts),
         error,
         usage,
         tree: tree.iter().map(entry).collect(),
-        denied: denials(facts, &session, &agent),
+        denied: denials(new, &session, &agent),
         session,
         unanswered,
     }

@@ -1,4 +1,4 @@
-//! A session as a person reads it.
+//! A session as a person reads it: who said what, and what came of each call. Knows facts, nothing of terminals.
 
 use posse_session::{Event, Outcome, Part, Record, Source, Text};
 

@@ -116,7 +116,7 @@ pub(crate) struct How {
     #[arg(long, value_enum, default_value = "deny")]
     pub(crate) on_ask: Option<OnAsk>,
     /// Stop when the session has cost this much
-    #[arg(long, value_name = "USD")]
+    #[arg(long, value_name = "USD", value_parser = money)]
     pub(crate) max_cost: Option<f64>,
     /// Stop when it has used so many tokens
     #[arg(long, value_name = "N")]
@@ -127,6 +127,11 @@ pub(crate) struct How {
     /// Stop after this time, e.g. 90s, 10m, 1h30m
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub(crate) timeout: Option<std::time::Duration>,
+}
+
+fn money(text: &str) -> Result<f64, String> {
+    let usd = text.trim_start_matches('$').parse::<f64>().map_err(|_| "expected an amount like 0.50".to_owned())?;
+    if usd.is_finite() && 0.0 <= usd { Ok(usd) } else { Err("expected an amount of zero or more".to_owned()) }
 }
 
 fn time(text: &str) -> Result<std::time::Duration, String> {

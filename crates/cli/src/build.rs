@@ -45,6 +45,10 @@ pub(crate) fn env(name: &str) -> Option<String> {
 
 /// Where everything is, for a command that works in `dir`.
 pub(crate) fn places(dir: Option<&Path>) -> Result<Places, Failure> {
+    // `env` cannot say it, and an unset variable would mean other files.
+    if let Some(name) = posse_config::unreadable_variable(std::env::vars_os()) {
+        return Err(Failure::usage(format!("the environment variable {name} is not Unicode text; name a path that is")));
+    }
     let here = std::env::current_dir().map_err(|error| Failure::failed(format!("the working directory cannot be used: {error}")))?;
     let cwd = dir.map_or(here.clone(), |dir| here.join(dir));
     let cwd = cwd.canonicalize().map_err(|error| Failure::usage(format!("{}: {error}; name a folder that exists", cwd.display())))?;
@@ -68,7 +72,10 @@ pub(crate) fn configuration(places: &Places, how: &How) -> Result<Config, Failur
             rules.extend(parsed);
         }
     }
-    posse_config::load(places, &env, &Overrides { model: how.model.clone(), rules }).map_err(|error| Failure::usage(error.to_string()))
+    let overrides = Overrides { model: how.model.clone(), rules };
+    let config = posse_config::load(places, &env, &overrides).map_err(|error| Failure::usage(error.to_string()))?;
+    // What the project wished for in vain is then in the line that `warn` prints.
+    Ok(config.with_project_models(&known(), &env))
 }
 
 /// Says what the user should know before anything runs.
@@ -175,7 +182,7 @@ fn provider(chosen: &ChosenModel) -> Result<ProviderSpec, Failure> {
             return Err(Failure::usage(words));
         }
     };
-    let facts = FactsOverride { context: chosen.spec.context, output: chosen.spec.output, cost: chosen.spec.prices, images: chosen.spec.images };
+    let facts = FactsOverride { id: chosen.spec.id.clone(), context: chosen.spec.context, output: chosen.spec.output, cost: chosen.spec.prices, images: chosen.spec.images };
     Ok(ProviderSpec {
         name: chosen.provider.clone(),
         api,
@@ -191,7 +198,8 @@ pub(crate) fn outfit(places: &Places, config: &Config, model: Arc<dyn Model>, se
     let spool = spool(places, session);
     let local = LocalWorkspace::new(&places.project, &places.cwd, Arc::new(Keeper::new()))
         .map_err(|error| Failure::failed(format!("{}: {error}", places.cwd.display())))?
-        .with_readable_roots([places.project_data_dir().join("spool")]);
+        .with_readable_roots([places.project_data_dir().join("spool")])
+        .with_private_roots([places.data_dir.clone()]);
     let workspace: Arc<dyn Workspace> = match CrashPoint::from_env() {
         Some(point) => Arc::new(CrashingWorkspace { workspace: Arc::new(local), point }),
         None => Arc::new(local),

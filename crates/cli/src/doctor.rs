@@ -125,7 +125,7 @@ fn models(places: &Places) -> Vec<Finding> {
     let mut findings = Vec::new();
     let choice = config.choose_model(None, &build::known(), &env);
     findings.push(match choice {
-        Ok(ModelChoice::Remote(chosen)) => Finding { what: "model", health: Health::Good, words: format!("{} at {}", chosen.name(), chosen.base_url) },
+        Ok(ModelChoice::Remote(chosen)) => Finding { what: "model", health: Health::Good, words: format!("{} at {}", chosen.name(), posse_models::shown_url(&chosen.base_url)) },
         Ok(ModelChoice::Offline) => Finding {
             what: "model",
             health: Health::Note,

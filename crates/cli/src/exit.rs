@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-/// How the process ends. If several hold, the most important one counts: see [`Exit::of`].
+/// How the process ends. If several hold, the most important one counts: `run.rs` decides which.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
     Done,
@@ -42,6 +42,11 @@ impl Failure {
 
     pub(crate) fn usage(words: impl Into<String>) -> Self {
         Self { exit: Exit::Usage, words: words.into() }
+    }
+
+    /// The same, with a word on what it means here.
+    pub(crate) fn with(self, words: &str) -> Self {
+        Self { words: format!("{}; {words}", self.words), ..self }
     }
 
     /// Prints the words and gives the code.

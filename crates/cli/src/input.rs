@@ -1,4 +1,4 @@
-//! The prompt: from the arguments, from stdin, or both.
+//! The prompt: from the arguments, from stdin, or both. Knows nothing of sessions; what is too long or silent is said here.
 
 use std::{
     io::{IsTerminal as _, Read as _},

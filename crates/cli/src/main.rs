@@ -27,6 +27,9 @@ fn main() -> std::process::ExitCode {
     if std::env::args_os().nth(1).is_some_and(|first| first == "__keeper") {
         posse_tools::keeper_main()
     }
+    // What tools run must not read this process's memory or environment: the provider's keys are in it. Where the
+    // kernel does not offer this, nothing else depends on it.
+    let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
     let args = args::Args::parse();
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,

@@ -15,11 +15,14 @@ use tokio::{sync::oneshot, task::JoinHandle};
 
 use crate::{
     args::{Format, How},
-    print::{safe, to_stderr, to_stdout},
+    print::{Out, safe, to_stderr},
 };
 
 /// Facts read at once.
 const PAGE: usize = 500;
+
+/// How long to wait when the log cannot be read.
+const READ_AGAIN: Duration = Duration::from_millis(100);
 
 /// How long the last facts may take to be read.
 const FINISH_MAX: Duration = Duration::from_secs(5);
@@ -36,7 +39,7 @@ impl Drop for Narrator {
 }
 
 impl Narrator {
-    pub(crate) fn start(hub: &Hub, session: &SessionId, after: Seq, how: &How) -> Self {
+    pub(crate) fn start(hub: &Hub, session: &SessionId, after: Seq, how: &How, out: Out) -> Self {
         let teller = Teller {
             world: hub.world().clone(),
             session: session.clone(),
@@ -46,6 +49,7 @@ impl Narrator {
             terminal: std::io::stderr().is_terminal(),
             began: Instant::now(),
             calls: Vec::new(),
+            out,
         };
         let (finish, finished) = oneshot::channel();
         let task = tokio::spawn(teller.tell(finished));
@@ -71,6 +75,7 @@ struct Teller {
     began: Instant,
     /// Open calls: id, what they do, since when.
     calls: Vec<(String, String, Instant)>,
+    out: Out,
 }
 
 impl Teller {
@@ -79,13 +84,18 @@ impl Teller {
             return;
         }
         let mut live = self.world.live.listen();
+        // One wait for the next fact, renewed only when it came: live pieces are many.
+        let mut changed = Box::pin(self.changed());
         loop {
-            let world = self.world.clone();
-            let session = self.session.clone();
             tokio::select! {
                 biased;
-                shown = live.recv() => if let Ok(shown) = shown && shown.session == self.session { self.show(&shown.progress) },
-                () = world.log.changed(&session, self.seq) => self.read().await,
+                shown = live.recv() => if let Ok(shown) = shown && shown.session == self.session { self.show(&shown.progress).await },
+                () = &mut changed => {
+                    if !self.read().await {
+                        tokio::time::sleep(READ_AGAIN).await;
+                    }
+                    changed.set(self.changed());
+                }
                 _ = &mut finished => break,
             }
         }
@@ -97,16 +107,25 @@ impl Teller {
         }
     }
 
-    async fn read(&mut self) {
+    fn changed(&self) -> impl Future<Output = ()> + use<> {
+        let (world, session, seq) = (self.world.clone(), self.session.clone(), self.seq);
+        async move { world.log.changed(&session, seq).await }
+    }
+
+    /// Tells every fact since the last one; `false` when the log cannot be read right now.
+    async fn read(&mut self) -> bool {
         loop {
-            let Ok(mut page) = self.world.log.read(&self.session, self.seq, PAGE).await else { return };
-            if restore(&*self.world.log, &mut page).await.is_err() || page.is_empty() {
-                return;
+            let Ok(mut page) = self.world.log.read(&self.session, self.seq, PAGE).await else { return false };
+            if restore(&*self.world.log, &mut page).await.is_err() {
+                return false;
+            }
+            if page.is_empty() {
+                return true;
             }
             for record in &page {
                 self.seq = record.seq;
                 if self.stream {
-                    to_stdout(&line(&self.session, record).to_string());
+                    self.out.line(line(&self.session, record).to_string()).await;
                 }
                 if self.lines {
                     self.narrate(record);
@@ -115,11 +134,11 @@ impl Teller {
         }
     }
 
-    fn show(&self, progress: &Progress) {
+    async fn show(&self, progress: &Progress) {
         if self.stream
             && let Some(line) = delta_line(&self.session, progress)
         {
-            to_stdout(&line.to_string());
+            self.out.line(line.to_string()).await;
         }
         if self.lines
             && let Progress::Waiting { why, until: Some(until) } = progress

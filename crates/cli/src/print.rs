@@ -1,20 +1,93 @@
-//! Writing to stdout and stderr without falling over when nobody reads any more.
+//! Writing to stdout and stderr without falling over when nobody reads any more, or nobody reads at all.
 
-use std::io::{ErrorKind, Write as _};
+use std::{
+    io::{self, ErrorKind, Write as _},
+    sync::Arc,
+};
 
-/// A line to stdout. A reader that went away ends the process quietly, as it would a shell tool.
+use tokio::sync::{mpsc, watch};
+
+/// Lines that wait for a reader that is slow; beyond them the writer waits, and nobody else does.
+const LINES_MAX: usize = 256;
+
+/// A line to stdout, for commands that only list things. A reader that went away ends the process quietly, as it would a
+/// shell tool; any other trouble is a failure, because an answer that nobody got must not look like success.
 pub(crate) fn to_stdout(line: &str) {
-    let mut out = std::io::stdout().lock();
-    if let Err(error) = writeln!(out, "{line}").and_then(|()| out.flush())
-        && error.kind() == ErrorKind::BrokenPipe
-    {
+    let Err(error) = write_line(line) else { return };
+    if error.kind() == ErrorKind::BrokenPipe {
         std::process::exit(0);
     }
+    to_stderr(&unwritable(&error));
+    std::process::exit(1);
 }
 
 /// A line to stderr; if it cannot be written there is nobody to tell.
 pub(crate) fn to_stderr(line: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "{line}");
+    let _ = writeln!(io::stderr().lock(), "{line}");
+}
+
+fn write_line(line: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{line}").and_then(|()| out.flush())
+}
+
+fn unwritable(error: &io::Error) -> String {
+    format!("posse: stdout cannot be written: {error}; nothing is lost, `posse sessions list` shows the session")
+}
+
+/// Stdout of a run: lines go through a thread of their own, so that a reader that does not read never stops the run,
+/// its signals or its tools.
+#[derive(Clone)]
+pub(crate) struct Out {
+    lines: mpsc::Sender<String>,
+    ended: watch::Receiver<Option<Arc<io::Result<()>>>>,
+}
+
+impl Out {
+    pub(crate) fn start() -> Self {
+        let (lines, mut waiting) = mpsc::channel::<String>(LINES_MAX);
+        let (end, ended) = watch::channel(None);
+        std::thread::spawn(move || {
+            let mut written = Ok(());
+            while let Some(line) = waiting.blocking_recv() {
+                written = write_line(&line);
+                if written.is_err() {
+                    break;
+                }
+            }
+            let _ = end.send(Some(Arc::new(written)));
+        });
+        Self { lines, ended }
+    }
+
+    /// Waits for room; a line nobody can get is dropped.
+    pub(crate) async fn line(&self, line: String) {
+        let _ = self.lines.send(line).await;
+    }
+
+    /// Ready when stdout cannot be written any more.
+    pub(crate) async fn broken(&self) {
+        let mut ended = self.ended.clone();
+        if ended.wait_for(Option::is_some).await.is_err() {
+            std::future::pending().await
+        }
+    }
+
+    /// Waits until everything is written. `false`: it could not be, and stderr says why unless the reader just left.
+    pub(crate) async fn close(self) -> bool {
+        drop(self.lines);
+        let mut ended = self.ended;
+        let Ok(end) = ended.wait_for(Option::is_some).await.map(|end| end.clone()) else { return false };
+        match end.as_deref() {
+            Some(Err(error)) => {
+                if error.kind() != ErrorKind::BrokenPipe {
+                    to_stderr(&unwritable(error));
+                }
+                false
+            }
+            _ => true,
+        }
+    }
 }
 
 /// Text of others for a terminal: control characters, escapes and invisible marks are shown, not obeyed.

@@ -1,13 +1,14 @@
 //! `posse run` and `posse sessions resume`: one session, driven until it comes to rest.
 
-use std::{sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use posse_api::{Client as _, ClientError, Report, RunStatus, report};
 use posse_config::{Config, Places};
 use posse_engine::{Handle, Hub, OpenError, RunError};
+use posse_models::Explorer;
 use posse_server::Local;
 use posse_session::{
-    By, Command, Delivery, Entry, EntryId, Event, Hold, Kind, Letter, Limit, Limits, ModelFailure, Part, Priority, Recipe, Record, Seq, Session, SessionId, Source,
+    By, Command, Delivery, Entry, EntryId, Event, Hold, Kind, Letter, Limit, Limits, Model, ModelFailure, Part, Priority, Recipe, Record, Seq, Session, SessionId, Source,
     Summary,
 };
 
@@ -17,7 +18,7 @@ use crate::{
     exit::{Exit, Failure},
     input,
     narrate::Narrator,
-    print::{to_stderr, to_stdout},
+    print::{Out, to_stderr},
     signals::Signals,
 };
 
@@ -28,7 +29,16 @@ const AGENT: &str = "build";
 const TITLE_CHARS_MAX: usize = 80;
 
 /// After Ctrl-C the process is gone within two seconds, whatever its tools do.
-const INTERRUPT_MAX: Duration = Duration::from_millis(1_900);
+const INTERRUPT_MAX: Duration = Duration::from_millis(1_500);
+
+/// How often a sender looks whether the process it wrote to still lives.
+const OWNER_LOOK: Duration = Duration::from_millis(200);
+
+/// What a process that has to go now may still take to say what it came to.
+const LAST_WORDS_MAX: Duration = Duration::from_millis(300);
+
+/// Facts read at once while another process runs the session.
+const PAGE: usize = 1_000;
 
 pub(crate) async fn run(options: Box<RunOptions>) -> Result<Exit, Failure> {
     let places = build::places(options.how.cwd.as_deref())?;
@@ -38,7 +48,7 @@ pub(crate) async fn run(options: Box<RunOptions>) -> Result<Exit, Failure> {
     let desk = Desk::new(places, config, options.how)?;
     let entry = desk.entry(&blocks);
     match desk.target(options.go_on, options.session.as_deref()).await? {
-        Some(summary) => desk.go_on(&summary, Some(entry)).await,
+        Some(summary) => desk.at(&summary)?.go_on(&summary, Some(entry)).await,
         None => desk.begin(entry, title(&blocks[0])).await,
     }
 }
@@ -49,7 +59,7 @@ pub(crate) async fn resume(id: &str, how: How) -> Result<Exit, Failure> {
     build::warn(&config, how.quiet);
     let desk = Desk::new(places, config, how)?;
     let summary = desk.find(id).await?;
-    desk.go_on(&summary, None).await
+    desk.at(&summary)?.go_on(&summary, None).await
 }
 
 /// One invocation: what it was told, and the world it works in.
@@ -59,13 +69,14 @@ struct Desk {
     how: How,
     hub: Hub,
     client: Local,
+    out: Out,
 }
 
 impl Desk {
     fn new(places: Places, config: Config, how: How) -> Result<Self, Failure> {
         let hub = build::hub(&places, &config)?;
         let client = Local::new(hub.world().clone());
-        Ok(Self { places, config, how, hub, client })
+        Ok(Self { places, config, how, hub, client, out: Out::start() })
     }
 
     fn entry(&self, blocks: &[String]) -> Entry {
@@ -92,6 +103,20 @@ impl Desk {
         latest.map(Some).ok_or_else(|| Failure::usage(format!("there is no session in {here} to go on with; leave -c out to begin one")))
     }
 
+    /// A session goes on where it began, not where this command happens to stand; `-C` says otherwise.
+    fn at(mut self, summary: &Summary) -> Result<Self, Failure> {
+        let directory = Path::new(&summary.directory);
+        if self.how.cwd.is_none() && directory != self.places.cwd {
+            if !directory.is_dir() {
+                let words = format!("{} worked in {}, which is gone; give -C DIR to go on elsewhere", summary.session, summary.directory);
+                return Err(Failure::usage(words));
+            }
+            self.places = build::places(Some(directory))?;
+            self.config = build::configuration(&self.places, &self.how)?;
+        }
+        Ok(self)
+    }
+
     fn limits(&self) -> Limits {
         let configured = self.config.limits.spending();
         Limits {
@@ -114,80 +139,104 @@ impl Desk {
             ceiling: Vec::new(),
         };
         let outfit = build::outfit(&self.places, &self.config, model, &session)?;
-        let narrator = Narrator::start(&self.hub, &session, 0, &self.how);
+        let narrator = self.narrator(&session, 0);
         let handle = self.hub.create(session, created, entry, outfit, self.limits()).await.map_err(open_failure)?;
-        self.drive(handle, None, 0, narrator).await
+        self.drive(handle, Since { text: 0, run: 0 }, narrator).await
+    }
+
+    fn narrator(&self, session: &SessionId, after: Seq) -> Narrator {
+        Narrator::start(&self.hub, session, after, &self.how, self.out.clone())
     }
 
     /// Goes on with a session: with new words, or where it stopped.
     async fn go_on(self, summary: &Summary, entry: Option<Entry>) -> Result<Exit, Failure> {
         let model = self.model_of(summary)?;
-        let outfit = build::outfit(&self.places, &self.config, model, &summary.session)?;
-        let then = entry.clone().map_or(Command::Resume { by: By::User }, Command::Say);
-        let narrator = Narrator::start(&self.hub, &summary.session, summary.head, &self.how);
-        match self.hub.open(&summary.session, &summary.root, outfit, self.limits(), Vec::new()).await {
-            Ok(handle) => {
-                // Without new words there may be nothing to do: then the last answer is what there is to say.
-                let since = if entry.is_some() { summary.head } else { 0 };
-                self.drive(handle, Some(then), since, narrator).await
+        // Without new words there may be nothing to do: then the last answer is what there is to say.
+        let since = Since { text: if entry.is_some() { summary.head } else { 0 }, run: summary.head };
+        let narrator = self.narrator(&summary.session, summary.head);
+        loop {
+            let outfit = build::outfit(&self.places, &self.config, model.clone(), &summary.session)?;
+            let then = entry.clone().map_or(Command::Resume { by: By::User }, Command::Say);
+            match self.hub.open(&summary.session, &summary.root, outfit, self.limits(), vec![then]).await {
+                Ok(handle) => return self.drive(handle, since, narrator).await,
+                Err(OpenError::Held { by }) => match self.by_letter(summary, entry.clone(), by).await? {
+                    Posted::Settled(session) => return self.conclude(Ended::Settled(&session), &summary.session, since, narrator).await,
+                    Posted::Interrupted => return self.conclude(Ended::Forced, &summary.session, since, narrator).await,
+                    // Go on in its place. Words that it had taken in are known by their id and are not said twice.
+                    Posted::OwnerGone => {}
+                },
+                Err(error) => return Err(open_failure(error)),
             }
-            Err(OpenError::Held { by }) => self.by_letter(summary, entry, by, narrator).await,
-            Err(error) => Err(open_failure(error)),
         }
     }
 
-    /// The model asked for now, else the one the session had, else the configured one.
-    fn model_of(&self, summary: &Summary) -> Result<Arc<dyn posse_session::Model>, Failure> {
-        if self.how.model.is_none() && !summary.model.is_empty() {
-            let recorded = How { model: Some(summary.model.clone()), quiet: self.how.quiet, ..How::default() };
-            if let Ok(model) = build::model(&self.config, &recorded) {
-                return Ok(model);
-            }
+    /// The model this command names, else the one the session had. It never changes without a word.
+    fn model_of(&self, summary: &Summary) -> Result<Arc<dyn Model>, Failure> {
+        if self.how.model.is_some() || summary.model.is_empty() || summary.model == Explorer::NAME {
+            return build::model(&self.config, &self.how);
         }
-        build::model(&self.config, &self.how)
+        let recorded = How { model: Some(summary.model.clone()), quiet: self.how.quiet, ..How::default() };
+        build::model(&self.config, &recorded)
+            .map_err(|failure| failure.with(&format!("{} ran on {}; give -m MODEL to go on with another", summary.session, summary.model)))
     }
 
-    /// Does `first`, if there is something to do first, and goes on until the session is at rest.
-    async fn drive(self, handle: Handle, first: Option<Command>, since: Seq, mut narrator: Narrator) -> Result<Exit, Failure> {
-        // A session may be at rest already: what it comes to counts only from here.
-        if let Some(first) = first
-            && let Err(error) = handle.command(first).await
-        {
-            return self.broken(handle, since, error, narrator).await;
-        }
+    async fn drive(self, handle: Handle, since: Since, narrator: Narrator) -> Result<Exit, Failure> {
         let mut signals = Signals::listen().map_err(|error| Failure::failed(format!("signals: {error}")))?;
-        let deadline = self.how.timeout.map(|limit| tokio::time::Instant::now() + limit);
-        let settled = tokio::select! {
-            settled = handle.settled() => settled,
-            () = signals.next() => interrupt(&handle, &mut signals).await,
-            () = until(deadline) => {
-                let words = format!("the time limit of {} is used up (--timeout)", posse_config::format_duration(self.how.timeout.unwrap_or_default()));
-                // A run that has just ended needs no limit.
-                let _ = handle.limit(Limit::Time, words).await;
-                tokio::select! {
-                    settled = handle.settled() => settled,
-                    () = signals.next() => interrupt(&handle, &mut signals).await,
+        let session = handle.id().clone();
+        let mut limits = Deadlines::new(&self.how, &self.config);
+        let ended = loop {
+            let settled = tokio::select! {
+                settled = handle.settled() => settled,
+                () = signals.next() => break interrupt(&handle, &mut signals).await,
+                () = self.out.broken() => break interrupt(&handle, &mut signals).await,
+                words = limits.reached(&handle, &self.hub) => {
+                    // A run that has just ended needs no limit.
+                    let _ = handle.limit(Limit::Time, words).await;
+                    continue;
                 }
+            };
+            match settled {
+                // Words may have come in by letter meanwhile: then it goes on.
+                Ok(session) if handle.finish().await => break Some(Ok(session)),
+                Ok(_) => {}
+                Err(error) => break Some(Err(error)),
             }
-        };
-        let session = match settled {
-            Ok(session) => session,
-            Err(error) => return self.broken(handle, since, error, narrator).await,
         };
         handle.close().await;
-        narrator.finish().await;
-        self.conclude(&session, since).await
+        match ended {
+            Some(Ok(settled)) => self.conclude(Ended::Settled(&settled), &session, since, narrator).await,
+            Some(Err(error)) => self.broken(&session, since, error, narrator).await,
+            None => {
+                let last_words = self.conclude(Ended::Forced, &session, since, narrator);
+                let _ = tokio::time::timeout(LAST_WORDS_MAX, last_words).await;
+                std::process::exit(130)
+            }
+        }
     }
 
-    /// The session is at rest: says what it came to.
-    async fn conclude(&self, session: &Session, since: Seq) -> Result<Exit, Failure> {
-        let facts = self.client.facts(session.id(), since).await.map_err(client_failure)?;
-        let tree = self.tree(session.id()).await?;
-        let (status, error) = status_of(session);
-        let report = report(status, error, &tree, &facts);
-        self.say(&report);
+    /// Says what the session came to, and everything before it that was not said yet. A reader that does not read is
+    /// waited for, until a signal says otherwise.
+    async fn conclude(self, ended: Ended<'_>, session: &SessionId, since: Since, narrator: Narrator) -> Result<Exit, Failure> {
+        let mut signals = Signals::listen().map_err(|error| Failure::failed(format!("signals: {error}")))?;
+        tokio::select! {
+            said = self.tell(ended, session, since, narrator) => said,
+            () = signals.next() => std::process::exit(130),
+        }
+    }
+
+    async fn tell(self, ended: Ended<'_>, session: &SessionId, since: Since, mut narrator: Narrator) -> Result<Exit, Failure> {
+        narrator.finish().await;
+        drop(narrator);
+        let facts = self.client.facts(session, since.text).await.map_err(client_failure)?;
+        let tree = self.tree(session).await?;
+        let (status, error) = match ended {
+            Ended::Settled(session) => status_of(session),
+            Ended::Forced => (RunStatus::Interrupted, Some("interrupted".to_owned())),
+        };
+        let report = report(status, error, &tree, &facts, since.run);
         let needs_model = status == RunStatus::Failed && last_failure(&facts) == Some(ModelFailure::NeedsModel);
-        Ok(self.exit(&report, needs_model))
+        let exit = self.exit(&report, needs_model);
+        if self.say(&report).await { Ok(exit) } else { Ok(Exit::Failed) }
     }
 
     fn exit(&self, report: &Report, needs_model: bool) -> Exit {
@@ -202,27 +251,27 @@ impl Desk {
     }
 
     async fn tree(&self, root: &SessionId) -> Result<Vec<Summary>, Failure> {
-        let mut tree = self.hub.world().log.summaries(Some(root)).await.map_err(|error| Failure::failed(posse_api::words::storage(&error.to_string())))?;
+        let summaries = self.hub.world().log.summaries(Some(root)).await;
+        let mut tree = summaries.map_err(|error| Failure::failed(posse_api::words::storage(&error.to_string())))?;
         tree.sort_by_key(|summary| (summary.session != *root, summary.created, summary.session.clone()));
         Ok(tree)
     }
 
-    fn say(&self, report: &Report) {
+    /// `false` when stdout could not be written.
+    async fn say(self, report: &Report) -> bool {
         match self.how.format.unwrap_or(Format::Text) {
-            Format::Text => {
-                if !report.result.is_empty() {
-                    to_stdout(&report.result);
-                }
-            }
-            Format::Json => to_stdout(&serde_json::to_string(report).unwrap_or_default()),
+            Format::Text if report.result.is_empty() => {}
+            Format::Text => self.out.line(report.result.clone()).await,
+            Format::Json => self.out.line(serde_json::to_string(report).unwrap_or_default()).await,
             Format::StreamJson => {
                 let mut line = serde_json::json!({"type": "result"});
                 if let (Some(line), Ok(serde_json::Value::Object(fields))) = (line.as_object_mut(), serde_json::to_value(report)) {
                     line.extend(fields);
                 }
-                to_stdout(&line.to_string());
+                self.out.line(line.to_string()).await;
             }
         }
+        let written = self.out.close().await;
         if let Some(error) = &report.error {
             to_stderr(&format!("posse: {error}"));
         }
@@ -230,72 +279,151 @@ impl Desk {
             let rule = denial.rule.as_deref().map_or(String::new(), |rule| format!(" by {rule}"));
             to_stderr(&format!("posse: denied{rule}: {} {}", denial.tool, crate::print::safe(&denial.what)));
         }
+        written
     }
 
     /// The log could not be written, or is someone else's now.
-    async fn broken(self, handle: Handle, since: Seq, error: RunError, narrator: Narrator) -> Result<Exit, Failure> {
-        let session = handle.id().clone();
-        handle.close().await;
+    async fn broken(self, session: &SessionId, since: Since, error: RunError, mut narrator: Narrator) -> Result<Exit, Failure> {
+        narrator.finish().await;
         drop(narrator);
         let words = match error {
             RunError::Unavailable(why) => posse_api::words::storage(&why),
             other => format!("{other}; `posse sessions show {session}` tells how it went on"),
         };
-        if self.how.format != Some(Format::Text) {
-            let tree = self.tree(&session).await.unwrap_or_default();
-            let facts = self.client.facts(&session, since).await.unwrap_or_default();
-            self.say(&report(RunStatus::Failed, Some(words), &tree, &facts));
-            return Ok(Exit::Failed);
+        if self.how.format == Some(Format::Text) {
+            return Err(Failure::failed(words));
         }
-        Err(Failure::failed(words))
+        let tree = self.tree(session).await.unwrap_or_default();
+        let facts = self.client.facts(session, since.text).await.unwrap_or_default();
+        self.say(&report(RunStatus::Failed, Some(words), &tree, &facts, since.run)).await;
+        Ok(Exit::Failed)
     }
 
     /// Another process runs this session: say it by letter, and wait for what comes of it.
-    async fn by_letter(self, summary: &Summary, entry: Option<Entry>, by: Option<u32>, mut narrator: Narrator) -> Result<Exit, Failure> {
+    async fn by_letter(&self, summary: &Summary, entry: Option<Entry>, by: Option<u32>) -> Result<Posted, Failure> {
         let owner = by.map_or("another process".to_owned(), |pid| format!("process {pid}"));
         let letter = entry.map_or(Letter::Resume, |entry| Letter::Say { entry });
         if !self.how.quiet {
             to_stderr(&format!("posse: {owner} runs {}; posting to it", summary.session));
         }
         if !self.client.post(&summary.session, letter).await.map_err(client_failure)? {
-            return Err(Failure::failed(format!("{owner} ended before it took the message in; it is kept: `posse sessions resume {}` goes on with it", summary.session)));
+            return Ok(Posted::OwnerGone);
         }
         let mut signals = Signals::listen().map_err(|error| Failure::failed(format!("signals: {error}")))?;
-        let session = loop {
-            let (session, _) = self.hub.read(&summary.session).await.map_err(open_failure)?;
+        let world = self.hub.world();
+        let mut session = Session::new(summary.session.clone());
+        loop {
+            let page = world.log.read(&summary.session, session.head(), PAGE).await.map_err(|error| open_failure(OpenError::from(error)))?;
+            page.iter().for_each(|record| session.apply(record));
+            if page.len() == PAGE {
+                continue;
+            }
             if session.is_settled() {
-                break session;
+                return Ok(Posted::Settled(Box::new(session)));
             }
             tokio::select! {
-                () = self.hub.world().log.changed(&summary.session, session.head()) => {}
+                () = world.log.changed(&summary.session, session.head()) => {}
+                () = tokio::time::sleep(OWNER_LOOK) => {
+                    // It may have taken the letter in and died before it did anything about it.
+                    if !world.lease.is_held(&summary.root).await.unwrap_or(true) {
+                        return Ok(Posted::OwnerGone);
+                    }
+                }
                 () = signals.next() => {
                     to_stderr(&format!("posse: no longer waiting; {owner} goes on"));
-                    return Ok(Exit::Interrupted);
+                    return Ok(Posted::Interrupted);
                 }
             }
-        };
-        narrator.finish().await;
-        self.conclude(&session, summary.head).await
+        }
     }
 }
 
-/// Ctrl-C: ends the turn. A second one, or a tool that will not end, does not keep the process.
-async fn interrupt(handle: &Handle, signals: &mut Signals) -> Result<Arc<Session>, RunError> {
+/// From where on facts count: for the last words said, and for what this run did.
+#[derive(Clone, Copy)]
+struct Since {
+    text: Seq,
+    run: Seq,
+}
+
+/// How a session ended, as far as this process knows.
+enum Ended<'a> {
+    Settled(&'a Session),
+    /// It would not end in time.
+    Forced,
+}
+
+/// What came of a letter to the process that runs a session.
+enum Posted {
+    Settled(Box<Session>),
+    Interrupted,
+    /// Nobody runs the session any more, and it may still have something to do.
+    OwnerGone,
+}
+
+/// The clocks a turn runs against; each rings once.
+struct Deadlines {
+    total: Option<(tokio::time::Instant, String)>,
+    idle: Option<Duration>,
+}
+
+impl Deadlines {
+    fn new(how: &How, config: &Config) -> Self {
+        let now = tokio::time::Instant::now();
+        let words = |limit: Duration, key: &str| format!("the time limit of {} is used up ({key})", posse_config::format_duration(limit));
+        let wall = config.limits.wall;
+        let total = match how.timeout {
+            Some(limit) if limit <= wall => (now + limit, words(limit, "--timeout")),
+            _ => (now + wall, words(wall, "limits.wall")),
+        };
+        Self { total: Some(total), idle: Some(config.limits.idle) }
+    }
+
+    /// Ready, with words, when a limit is reached.
+    async fn reached(&mut self, handle: &Handle, hub: &Hub) -> String {
+        let total = async {
+            match &self.total {
+                Some((at, _)) => tokio::time::sleep_until(*at).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = total => self.total.take().map(|(_, words)| words).unwrap_or_default(),
+            limit = idle(handle, hub, self.idle) => {
+                self.idle = None;
+                format!("nothing happened for {} (limits.idle)", posse_config::format_duration(limit))
+            }
+        }
+    }
+}
+
+/// Ready when neither a fact nor a live byte came for so long.
+async fn idle(handle: &Handle, hub: &Hub, limit: Option<Duration>) -> Duration {
+    let Some(limit) = limit else { return std::future::pending().await };
+    let mut live = hub.world().live.listen();
+    loop {
+        let sign_of_life = async {
+            tokio::select! {
+                _ = live.recv() => {}
+                () = handle.changed() => {}
+            }
+        };
+        if tokio::time::timeout(limit, sign_of_life).await.is_err() {
+            return limit;
+        }
+    }
+}
+
+/// Ctrl-C: ends the turn. A second one, or a tool that will not end, does not keep the process: then there is no session
+/// at rest to speak of.
+async fn interrupt(handle: &Handle, signals: &mut Signals) -> Option<Result<Arc<Session>, RunError>> {
     let ended = async {
         handle.interrupt().await?;
         handle.settled().await
     };
     tokio::select! {
-        ended = ended => ended,
-        () = signals.next() => std::process::exit(130),
-        () = tokio::time::sleep(INTERRUPT_MAX) => std::process::exit(130),
-    }
-}
-
-async fn until(deadline: Option<tokio::time::Instant>) {
-    match deadline {
-        Some(deadline) => tokio::time::sleep_until(deadline).await,
-        None => std::future::pending().await,
+        ended = ended => Some(ended),
+        () = signals.next() => None,
+        () = tokio::time::sleep(INTERRUPT_MAX) => None,
     }
 }
 

@@ -3,7 +3,7 @@
 use posse_api::{Client as _, transcript, words};
 use posse_engine::OpenError;
 use posse_server::Local;
-use posse_session::{By, Clock as _, Command, Hold, Kind, LeaseError, Letter, Summary, Text};
+use posse_session::{By, Clock as _, Command, Hold, Kind, Letter, Summary, Text};
 
 use crate::{
     args::{How, Listing, SessionsCmd},
@@ -86,7 +86,7 @@ async fn stop(id: &str) -> Result<Exit, Failure> {
     let hub = build::hub(&places, &config)?;
     let client = Local::new(hub.world().clone());
     let summary = client.find(id).await.map_err(run::client_failure)?;
-    if let Err(LeaseError::Held { .. }) = hub.world().lease.take(&summary.root).await
+    if hub.world().lease.is_held(&summary.root).await.map_err(|error| run::open_failure(OpenError::from(error)))?
         && client.post(&summary.session, Letter::Stop { tree: true }).await.map_err(run::client_failure)?
     {
         to_stdout(&format!("{} was told to stop", summary.session));

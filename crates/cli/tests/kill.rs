@@ -260,7 +260,8 @@ impl Driver {
                 round.check(event.to_string().contains(call), || format!("seq {seq} was {line} and is {event}"));
             }
         }
-        let started: HashSet<&str> = events.iter().filter(|event| event["type"] == "call_started").filter_map(|event| event["call"].as_str()).collect();
+        let started: HashSet<&str> =
+            events.iter().filter(|event| event["type"] == "call_started").filter_map(|event| event["call"].as_str()).collect();
         let witness = std::fs::read_to_string(self.world.project.join(witness(number))).unwrap_or_default();
         for id in witness.lines().filter_map(|line| line.split(' ').next()) {
             round.check(started.contains(id), || format!("{id} ran and no log says that it was started"));

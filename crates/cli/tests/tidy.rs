@@ -230,7 +230,7 @@ const HOSTS: &[&str] = &[
 ];
 const HOMES: &[&str] = &[concat!("/ho", "me/"), concat!("/Us", "ers/"), concat!("/ro", "ot/")];
 /// Names that examples use for nobody in particular.
-const NOBODY: &[&str] = &["user", "me", "you", "someone", "alice", "bob", "ada"];
+const NOBODY: &[&str] = &["user", "me", "you", "someone", "alice", "bob", "ada", "test"];
 
 fn check_committed_texts(root: &Path, faults: &mut Vec<String>) {
     let ignored = ignored_paths(root);

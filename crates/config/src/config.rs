@@ -13,6 +13,7 @@ use crate::{
     permission::{LayerRules, Rulebook, rulebook},
     provider::Provider,
     tree::Node,
+    wish::Wishes,
 };
 
 /// What the command line says; above every file.
@@ -26,6 +27,7 @@ pub struct Overrides {
 
 #[derive(Debug, Clone)]
 pub struct Config {
+    /// The user's own; a project's word is added by [`Config::with_project_models`].
     pub model: Option<Sourced<String>>,
     /// `small`, `default`, `strong` and whatever else was named, as `(alias, what it means)`.
     pub aliases: Vec<(String, Sourced<String>)>,
@@ -46,6 +48,8 @@ pub struct Config {
     pub ignored: Vec<Ignored>,
     pub(crate) instructions: Vec<InstructionPattern>,
     pub(crate) rules: Vec<LayerRules>,
+    /// Models that the project named; see [`Config::with_project_models`].
+    pub(crate) wishes: Wishes,
     /// All values over one another, for `config show`.
     pub(crate) tree: Node,
 }

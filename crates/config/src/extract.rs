@@ -12,6 +12,7 @@ use crate::{
     permission::{LayerRules, dead_rules},
     provider::providers_of,
     tree::{Entry, Held, Node},
+    wish::{self, Wishes},
 };
 
 /// The configuration of these layers, lowest precedence first, under the flags.
@@ -22,7 +23,13 @@ pub(crate) fn config_of(layers: Vec<Layer>, overrides: &Overrides) -> Config {
     let mut later = Vec::new();
     let mut sources = Vec::new();
     let mut findings = Findings::default();
-    for layer in layers {
+    let mut wishes = Wishes::default();
+    for mut layer in layers {
+        if layer.source.trusted {
+            wish::answer(&layer.values, &mut wishes);
+        } else {
+            wish::take(&mut layer.values, &mut wishes);
+        }
         instructions.extend(instructions_of(&layer));
         tree = merged(tree, layer.values, "");
         rules.push(LayerRules { trusted: layer.source.trusted, rules: layer.rules });
@@ -36,7 +43,9 @@ pub(crate) fn config_of(layers: Vec<Layer>, overrides: &Overrides) -> Config {
     // A flag that lifts a deny of a file is meant to, so flags are added after the look for dead rules.
     rules.push(LayerRules { trusted: true, rules: overrides.rules.clone() });
     if let Some(model) = &overrides.model {
-        tree = merged(tree, flag("model", model), "");
+        let flag = flag("model", model);
+        wish::answer(&flag, &mut wishes);
+        tree = merged(tree, flag, "");
     }
     Config {
         model: sourced(tree.get("model")),
@@ -53,12 +62,13 @@ pub(crate) fn config_of(layers: Vec<Layer>, overrides: &Overrides) -> Config {
         ignored: findings.ignored,
         instructions,
         rules,
+        wishes,
         tree,
     }
 }
 
 /// Objects are merged key by key, the upper's keys first; anything else is replaced, and `instructions` add up.
-fn merged(lower: Node, upper: Node, path: &str) -> Node {
+pub(crate) fn merged(lower: Node, upper: Node, path: &str) -> Node {
     let held = match (lower.held, upper.held) {
         (Held::Map(lower), Held::Map(upper)) => Held::Map(merged_entries(lower, upper)),
         (Held::List(mut lower), Held::List(upper)) if path == "instructions" => {
@@ -92,11 +102,11 @@ fn flag(name: &str, value: &str) -> Node {
     Node { origin: origin.clone(), held: Held::Map(vec![Entry { name: name.to_owned(), origin, node }]) }
 }
 
-fn sourced(node: Option<&Node>) -> Option<Sourced<String>> {
+pub(crate) fn sourced(node: Option<&Node>) -> Option<Sourced<String>> {
     node.and_then(|node| Some(Sourced { value: node.text()?.to_owned(), origin: node.origin.clone() }))
 }
 
-fn named(node: Option<&Node>) -> Vec<(String, Sourced<String>)> {
+pub(crate) fn named(node: Option<&Node>) -> Vec<(String, Sourced<String>)> {
     let entries = node.map(Node::entries).unwrap_or_default().iter();
     entries.filter_map(|entry| Some((entry.name.clone(), sourced(Some(&entry.node))?))).collect()
 }

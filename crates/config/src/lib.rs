@@ -20,10 +20,12 @@ mod project;
 mod provider;
 mod read;
 mod rule_flag;
+mod rule_key;
 mod schema;
 mod show;
 mod substitute;
 mod tree;
+mod wish;
 
 #[cfg(test)]
 mod testing;
@@ -38,7 +40,7 @@ pub use model::{ChosenModel, KnownProvider, ModelChoice, ModelChoiceError};
 pub use near::nearest;
 pub use origin::{Ignored, Origin, Problem, Sourced};
 pub use permission::Rulebook;
-pub use places::{Env, Places, PlacesError};
+pub use places::{Env, Places, PlacesError, unreadable_variable};
 pub use provider::{Api, ApiChoice, Key, ModelSpec, Provider, Secret};
 pub use rule_flag::{RuleFlagError, parse_rule_flag, parse_rule_list};
 pub use show::Row;

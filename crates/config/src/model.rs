@@ -114,10 +114,10 @@ impl Config {
     }
 }
 
-struct Chooser<'a> {
-    config: &'a Config,
-    known: &'a [KnownProvider],
-    env: &'a Env<'a>,
+pub(crate) struct Chooser<'a> {
+    pub(crate) config: &'a Config,
+    pub(crate) known: &'a [KnownProvider],
+    pub(crate) env: &'a Env<'a>,
 }
 
 /// An alias of an alias of an alias is a loop.
@@ -127,6 +127,31 @@ const ALIAS_STEPS_MAX: usize = 8;
 const LISTED_MAX: usize = 30;
 
 impl Chooser<'_> {
+    /// The provider that a choice would send to, also when something is still missing there; `None` when nobody can say.
+    pub(crate) fn receiver(&self, name: Option<&str>) -> Option<String> {
+        let before_slash = |name: &str| name.split_once('/').map(|(provider, _)| provider.to_owned());
+        match self.choose(name) {
+            Ok(ModelChoice::Offline) => Some("offline".to_owned()),
+            Ok(ModelChoice::Remote(chosen)) => Some(chosen.provider),
+            Err(ModelChoiceError::NoKey { model, .. }) => before_slash(&model),
+            Err(ModelChoiceError::Unknown { name, .. }) => before_slash(&name),
+            Err(
+                ModelChoiceError::NoBaseUrl { provider }
+                | ModelChoiceError::Unsupported { provider, .. }
+                | ModelChoiceError::NoModel { provider },
+            ) => Some(provider),
+            Err(ModelChoiceError::Ambiguous { .. } | ModelChoiceError::AliasLoop { .. }) => None,
+        }
+    }
+
+    /// Whether a name is an alias, a model, or begins with a provider.
+    pub(crate) fn means_something(&self, name: &str) -> bool {
+        let is_provider = |name: &str| self.configured(name).is_some() || self.known(name).is_some();
+        self.config.aliases.iter().any(|(alias, _)| alias == name)
+            || !self.with_model(name).is_empty()
+            || name.split_once('/').is_some_and(|(provider, _)| is_provider(provider))
+    }
+
     fn choose(&self, name: Option<&str>) -> Result<ModelChoice, ModelChoiceError> {
         match self.follow(name.unwrap_or("default"), name.is_none())? {
             Some(name) if name == "offline" || name == "offline/explorer" => Ok(ModelChoice::Offline),

@@ -1,4 +1,5 @@
-//! The known name that a mistyped one is nearest to.
+//! The known name that a mistyped one is nearest to, for words like "did you mean". A pure distance over letters:
+//! knows nothing of keys, files or models.
 
 /// A longer name is not a typo of one of ours, and comparing it would cost.
 const NAME_CHARS_MAX: usize = 40;

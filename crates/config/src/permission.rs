@@ -11,6 +11,7 @@ use serde_json::json;
 use crate::{
     layer::Source,
     origin::{Findings, Origin, Problem},
+    rule_key::RuleKey,
     tree::{Entry, Held, Node},
 };
 
@@ -76,7 +77,7 @@ impl Writer<'_> {
     /// Rules by key, in written order.
     fn permission(&mut self, node: &Node) -> Vec<Vec<Rule>> {
         match &node.held {
-            Held::Text(_) => vec![self.rule("*", "*", "permission", &node.origin, node).into_iter().collect()],
+            Held::Text(_) => vec![self.rule(&RuleKey::literal("*"), "*", "permission", &node.origin, node).into_iter().collect()],
             Held::Map(keys) => keys.iter().map(|entry| self.key(entry)).collect(),
             _ => {
                 self.findings.error(&node.origin, "permission", format!("expected a string or an object, found {}", node.kind()));
@@ -87,22 +88,34 @@ impl Writer<'_> {
 
     fn key(&mut self, entry: &Entry) -> Vec<Rule> {
         let path = format!("permission.{}", entry.name);
+        let tightens = |node: &Node| matches!(node.text(), Some("ask" | "deny"));
         match &entry.node.held {
             Held::Map(patterns) => {
-                let mut rules = Vec::new();
-                for pattern in patterns {
-                    rules.extend(self.rule(
-                        &entry.name,
-                        &pattern.name,
-                        &format!("{path}.{}", pattern.name),
-                        &pattern.origin,
-                        &pattern.node,
-                    ));
-                }
-                rules
+                let key = self.named(entry, patterns.iter().any(|pattern| tightens(&pattern.node)), &path);
+                let rule =
+                    |pattern: &Entry| self.rule(&key, &pattern.name, &format!("{path}.{}", pattern.name), &pattern.origin, &pattern.node);
+                patterns.iter().filter_map(rule).collect()
             }
-            _ => self.rule(&entry.name, "*", &path, &entry.origin, &entry.node).into_iter().collect(),
+            _ => {
+                let key = self.named(entry, tightens(&entry.node), &path);
+                self.rule(&key, "*", &path, &entry.origin, &entry.node).into_iter().collect()
+            }
         }
+    }
+
+    /// The key that an entry names. A deny or an ask under a name that no tool has would protect nothing, so it stops the
+    /// start; a neighbour may have tools of its own, so there only a slip does.
+    fn named(&mut self, entry: &Entry, tightens: bool, path: &str) -> RuleKey {
+        RuleKey::of(&entry.name).unwrap_or_else(|unknown| {
+            if !tightens {
+                // To allow what is not there widens nothing.
+            } else if self.source.neighbour && unknown.near.is_none() {
+                self.findings.warn(&entry.origin, path, unknown.words());
+            } else {
+                self.findings.error(&entry.origin, path, unknown.words());
+            }
+            RuleKey::literal(&entry.name)
+        })
     }
 
     fn tools(&mut self, node: &Node) -> Vec<Vec<Rule>> {
@@ -117,17 +130,14 @@ impl Writer<'_> {
                 self.findings.error(&entry.node.origin, &path, format!("expected true or false, found {}", entry.node.kind()));
                 continue;
             };
-            let action = Held::Text(if flag { "allow" } else { "deny" }.to_owned());
-            rules.push(
-                self.rule(&entry.name, "*", &path, &entry.origin, &Node { origin: entry.origin.clone(), held: action })
-                    .into_iter()
-                    .collect(),
-            );
+            let action = Node { origin: entry.origin.clone(), held: Held::Text(if flag { "allow" } else { "deny" }.to_owned()) };
+            let key = self.named(entry, !flag, &path);
+            rules.push(self.rule(&key, "*", &path, &entry.origin, &action).into_iter().collect());
         }
         rules
     }
 
-    fn rule(&mut self, key: &str, pattern: &str, path: &str, origin: &Origin, action: &Node) -> Option<Rule> {
+    fn rule(&mut self, key: &RuleKey, pattern: &str, path: &str, origin: &Origin, action: &Node) -> Option<Rule> {
         let Some(word) = action.text().filter(|word| matches!(*word, "allow" | "ask" | "deny")) else {
             let found = if action.text().is_some() { "another word" } else { action.kind() };
             self.findings.error(&action.origin, path, format!("expected \"allow\", \"ask\" or \"deny\", found {found}"));
@@ -137,7 +147,11 @@ impl Writer<'_> {
             self.findings.ignore(&self.source.shown, &format!("{path} (allow)"));
             return None;
         }
-        make(key, pattern, word, self.home, &origin.to_string())
+        let Ok(pattern) = key.pattern(pattern) else {
+            self.findings.error(origin, path, "a domain is not a pattern; write the address, as in `https://example.com/*`");
+            return None;
+        };
+        make(&key.key, &pattern, word, self.home, &origin.to_string())
     }
 }
 

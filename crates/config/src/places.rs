@@ -3,7 +3,10 @@
 //! Everything comes from arguments; nothing here reads the process's environment. Finding the project's top level
 //! looks at the disk and is in `project.rs`.
 
-use std::path::{Component, Path, PathBuf};
+use std::{
+    ffi::OsString,
+    path::{Component, Path, PathBuf},
+};
 
 use thiserror::Error;
 
@@ -80,6 +83,14 @@ impl Places {
     pub fn shown(&self, path: &Path) -> String {
         plain(&path.strip_prefix(&self.cwd).unwrap_or(path).to_string_lossy())
     }
+}
+
+/// The name of a variable that says where our files are and that is not Unicode. It must not count as unset: then
+/// another configuration would count in silence.
+pub fn unreadable_variable(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Option<String> {
+    let is_ours = |name: &str| name.starts_with("POSSE_") || matches!(name, "XDG_CONFIG_HOME" | "XDG_DATA_HOME" | "XDG_CACHE_HOME");
+    let unreadable = variables.into_iter().filter(|(_, value)| value.to_str().is_none());
+    unreadable.filter_map(|(name, _)| name.into_string().ok()).find(|name| is_ours(name))
 }
 
 pub(crate) fn variable(env: &Env<'_>, name: &str) -> Option<String> {
@@ -169,6 +180,23 @@ mod tests {
         assert_ne!(folder("/nowhere/a/x"), folder("/nowhere/b/x"));
         assert!(folder("/nowhere/漢字").starts_with("/p/data/projects/project-"), "{}", folder("/nowhere/漢字"));
         assert_eq!(stable_hash(b"a"), 0xaf63_dc4c_8601_ec8c, "the hash is part of the disk format");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_variable_that_is_not_unicode_is_not_an_unset_one() {
+        use std::os::unix::ffi::OsStringExt;
+        let odd = || OsString::from_vec(b"/x/\xff.json".to_vec());
+        for (name, expected) in [
+            ("POSSE_CONFIG", Some("POSSE_CONFIG")),
+            ("POSSE_HOME", Some("POSSE_HOME")),
+            ("XDG_CONFIG_HOME", Some("XDG_CONFIG_HOME")),
+            ("LS_COLORS", None),
+        ] {
+            let variables = [("POSSE_LOG".into(), "debug".into()), ("OTHER".into(), odd()), (name.into(), odd())];
+            assert_eq!(unreadable_variable(variables).as_deref(), expected, "{name}");
+        }
+        assert_eq!(unreadable_variable([("POSSE_CONFIG".into(), "/żółć".into())]), None);
     }
 
     #[test]

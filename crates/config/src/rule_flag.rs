@@ -5,7 +5,10 @@ use std::path::Path;
 use posse_session::{Rule, Verdict};
 use thiserror::Error;
 
-use crate::permission;
+use crate::{
+    permission,
+    rule_key::{RuleKey, UnknownKey, is_name},
+};
 
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum RuleFlagError {
@@ -13,6 +16,9 @@ pub enum RuleFlagError {
     Unreadable(String),
     #[error("`{0}`: a domain is not a pattern; write the address, as in `webfetch(https://example.com/*)`")]
     Domain(String),
+    /// A deny or an ask that would protect nothing.
+    #[error("`{name}`: {words}")]
+    Unknown { name: String, words: String },
 }
 
 /// One rule of `--allow`, `--ask` or `--deny`.
@@ -22,21 +28,22 @@ pub fn parse_rule_flag(text: &str, action: Verdict, home: &Path) -> Result<Rule,
         Some((name, rest)) => (name.trim(), rest.strip_suffix(')').ok_or_else(unreadable)?),
         None => (text.trim(), "*"),
     };
-    let named = |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | '-' | '*' | '?' | '.' | ':');
-    if name.is_empty() || !name.chars().all(named) || pattern.trim().is_empty() {
+    if !is_name(name) || pattern.trim().is_empty() {
         return Err(unreadable());
     }
-    let (key, pattern) = match claude_key(name) {
-        Some(_) if pattern.starts_with("domain:") => return Err(RuleFlagError::Domain(text.to_owned())),
-        Some(key) => (key.to_owned(), claude_pattern(key, pattern)),
-        None => (name.to_owned(), pattern.to_owned()),
+    let unknown = |unknown: UnknownKey| RuleFlagError::Unknown { name: name.to_owned(), words: unknown.words() };
+    let key = match RuleKey::of(name) {
+        // To allow what is not there widens nothing.
+        Err(_) if action == Verdict::Allow => RuleKey::literal(name),
+        found => found.map_err(unknown)?,
     };
+    let pattern = key.pattern(pattern).map_err(|_| RuleFlagError::Domain(text.to_owned()))?;
     let (word, origin) = match action {
         Verdict::Allow => ("allow", "--allow"),
         Verdict::Ask => ("ask", "--ask"),
         Verdict::Deny => ("deny", "--deny"),
     };
-    permission::make(&key, &pattern, word, home, origin).ok_or_else(unreadable)
+    permission::make(&key.key, &pattern, word, home, origin).ok_or_else(unreadable)
 }
 
 /// Several rules in one text, as `--allowedTools` takes them: commas or spaces between, none inside parentheses.
@@ -51,36 +58,6 @@ pub fn parse_rule_list(text: &str, action: Verdict, home: &Path) -> Result<Vec<R
         depth == 0 && (letter == ',' || letter.is_whitespace())
     };
     text.split(outside).filter(|rule| !rule.is_empty()).map(|rule| parse_rule_flag(rule, action, home)).collect()
-}
-
-/// Claude's tools begin with a capital; their patterns have rules of their own.
-fn claude_key(name: &str) -> Option<&'static str> {
-    Some(match name {
-        "Bash" | "BashOutput" | "KillShell" => "bash",
-        "Read" | "NotebookRead" => "read",
-        "Edit" | "Write" | "MultiEdit" | "NotebookEdit" => "edit",
-        "Glob" => "glob",
-        "Grep" => "grep",
-        "LS" => "list",
-        "Task" | "Agent" => "task",
-        "Skill" => "skill",
-        "TodoWrite" => "todowrite",
-        "WebFetch" | "WebSearch" => "webfetch",
-        _ => return None,
-    })
-}
-
-/// `x:*` is a prefix of a command, `//` the root of the disk, `./` the working directory.
-fn claude_pattern(key: &str, pattern: &str) -> String {
-    match (key, pattern.strip_suffix(":*")) {
-        ("bash", Some(prefix)) => return format!("{prefix} *"),
-        ("bash", None) => return pattern.to_owned(),
-        _ => {}
-    }
-    if let Some(rest) = pattern.strip_prefix("//") {
-        return format!("/{rest}");
-    }
-    pattern.strip_prefix("./").unwrap_or(pattern).to_owned()
 }
 
 #[cfg(test)]
@@ -109,6 +86,9 @@ mod tests {
             ("Write", "edit", "*"),
             ("Edit(./src/**)", "edit", "src/**"),
             ("Read(//etc/hosts)", "read", "/etc/hosts"),
+            ("BASH(ls)", "bash", "ls"),
+            ("websearch", "webfetch", "*"),
+            ("database", "database", "*"),
             ("mcp__github__search", "mcp__github__search", "*"),
         ];
         for (text, key, pattern) in table {
@@ -122,6 +102,15 @@ mod tests {
             assert_eq!(rule(text), Err(RuleFlagError::Unreadable(text.to_owned())), "{text}");
         }
         assert!(matches!(rule("WebFetch(domain:x.org)"), Err(RuleFlagError::Domain(_))));
+    }
+
+    #[test]
+    fn a_deny_or_an_ask_of_nothing_is_refused() {
+        for action in [Verdict::Deny, Verdict::Ask] {
+            let words = |text| parse_rule_flag(text, action, Path::new("/")).unwrap_err().to_string();
+            assert_eq!(words("bsah(rm*)"), "`bsah`: no tool has this name, so the rule would do nothing; did you mean `bash`?");
+            assert_eq!(words("database"), "`database`: no tool has this name, so the rule would do nothing");
+        }
     }
 
     #[test]

@@ -83,13 +83,14 @@ fn rows_of(node: &Node, path: &str, rows: &mut Vec<Row>) {
     rows.push(Row { key: path.to_owned(), value, origin: node.origin.to_string() });
 }
 
-/// `https://user:password@host` without the middle.
+/// `https://user:password@host?key=secret` without what it keeps secret.
 fn without_password(text: &str) -> String {
     let Some((scheme, rest)) = text.split_once("://") else { return text.to_owned() };
     let host_end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-    match rest[..host_end].rfind('@') {
-        Some(at) => format!("{scheme}://{HIDDEN}{}", &rest[at..]),
-        None => text.to_owned(),
+    let (user, rest) = rest[..host_end].rfind('@').map_or(("", rest), |at| (HIDDEN, &rest[at..]));
+    match rest.split_once('?') {
+        Some((address, _)) => format!("{scheme}://{user}{address}?{HIDDEN}"),
+        None => format!("{scheme}://{user}{rest}"),
     }
 }
 

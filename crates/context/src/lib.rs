@@ -7,5 +7,5 @@ mod results;
 mod system;
 mod thread;
 
-pub use system::{Environment, Instruction, changes, system};
+pub use system::{Environment, Instruction, changes, is_change, system};
 pub use thread::Thread;

@@ -20,6 +20,14 @@ pub struct Instruction {
     pub text: String,
 }
 
+/// How a reminder of changes begins.
+const CHANGED: &str = "Since this conversation began, some of your context has changed. It now reads:";
+
+/// Whether a reminder is one of changes.
+pub fn is_change(reminder: &str) -> bool {
+    reminder.starts_with(CHANGED)
+}
+
 /// The blocks of the system prompt, most constant first.
 pub fn system(agent_prompt: &str, environment: &Environment, instructions: &[Instruction]) -> Vec<String> {
     let mut blocks = vec![agent_prompt.trim().to_owned(), environment_block(environment)];
@@ -35,7 +43,7 @@ pub fn changes(recorded: &[String], now: &[String]) -> Option<String> {
     if new.is_empty() {
         None
     } else {
-        Some(format!("Since this conversation began, some of your context has changed. It now reads:\n\n{}", new.join("\n\n")))
+        Some(format!("{CHANGED}\n\n{}", new.join("\n\n")))
     }
 }
 

@@ -166,7 +166,11 @@ fn block(part: &Part) -> Option<Block> {
         Part::File { name, mime, .. } => text(format!("(attached file: {name}, {mime})")),
         // Its place in the reply; `called` puts the call itself here.
         Part::Call { call } => Some(Block::Call { id: call.to_string(), tool: String::new(), input: String::new() }),
-        Part::Opaque { provider, raw } => Some(Block::Opaque { provider: provider.clone(), raw: raw.clone() }),
+        // One that cannot be read back is left out: its provider would not know it.
+        Part::Opaque { provider, raw } => {
+            let raw = serde_json::from_str(raw.inline()?).ok()?;
+            Some(Block::Opaque { provider: provider.clone(), raw })
+        }
         Part::Agent { .. } | Part::Subtask { .. } | Part::Patch { .. } | Part::Compaction { .. } | Part::Retry { .. } => None,
     }
 }

@@ -227,7 +227,7 @@ fn a_torn_or_forked_transcript_is_repaired() {
 
 #[test]
 fn reasoning_and_opaque_blocks_keep_their_place() {
-    let raw = serde_json::json!({"type": "redacted_thinking"});
+    let raw = r#"{"type":"redacted_thinking"}"#.into();
     let parts = vec![
         Part::Reasoning { text: "hm".into(), signature: Some("sig".into()) },
         Part::Opaque { provider: "anthropic".into(), raw },

@@ -4,16 +4,16 @@
 //! Letters from other processes come in here.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     fmt,
     sync::{Arc, Mutex},
     time::Duration,
 };
 
-use posse_context::{Thread, changes};
+use posse_context::{Thread, changes, is_change};
 use posse_session::{
-    By, CallState, Command, Entry, Event, Head, Hold, LeaseError, Letter, Limit, Limits, Ownership, Part, Posted, ReadError, Record,
-    Session, SessionId, Text,
+    By, CallState, Command, Entry, Event, Head, Hold, LeaseError, Letter, LetterId, Limit, Limits, Ownership, Part, Posted, ReadError,
+    Record, Session, SessionId, Text,
 };
 use tokio::{
     sync::{mpsc, oneshot, watch},
@@ -23,12 +23,9 @@ use tokio::{
 use crate::{
     ledger::Ledger,
     run::{MAIL_MAX, Mail, Run, RunError, Seen},
-    spill::{content_hash, restore},
+    spill::{content_hash, read_all, restore},
     world::{Outfit, World},
 };
-
-/// Records read at once when a session is opened.
-const PAGE: usize = 2_000;
 
 /// How long closing waits for a run to end what it has under way.
 const CLOSE_MAX: Duration = Duration::from_secs(6);
@@ -102,7 +99,7 @@ impl Hub {
         limits: Limits,
     ) -> Result<Handle, OpenError> {
         let owner = self.world.lease.take(&session).await?;
-        let opening = vec![Command::Create(Box::new(created)), Command::Say(first)];
+        let opening = vec![wish(Command::Create(Box::new(created))), wish(Command::Say(first))];
         self.start(Session::new(session), Vec::new(), owner, outfit, limits, opening).await
     }
 
@@ -117,6 +114,7 @@ impl Hub {
     ) -> Result<Handle, OpenError> {
         let owner = self.world.lease.take(root).await?;
         let (folded, records) = self.read(session).await?;
+        let waiting = self.world.inbox.waiting(root).await?;
         if folded.is_foreign() {
             return Err(OpenError::Foreign);
         }
@@ -124,23 +122,17 @@ impl Hub {
         let begun: Vec<_> = begun.map(|call| call.call.clone()).collect();
         // What a lost owner's calls left running ends before they are said to be lost.
         outfit.workspace.sweep(&begun).await;
-        let mut opening = vec![Command::TakeOver];
-        opening.extend(then);
+        // Letters that nobody took in come first: they were posted before whatever is wanted now.
+        let mut opening = vec![wish(Command::TakeOver)];
+        opening.extend(waiting.iter().map(|posted| Mail::Wish { command: command(posted), letter: Some(posted.id.clone()), done: None }));
+        opening.extend(then.into_iter().map(wish));
         self.start(folded, records, owner, outfit, limits, opening).await
     }
 
     /// A session and the records its transcript is made of, with their texts.
     pub async fn read(&self, session: &SessionId) -> Result<(Session, Vec<Record>), OpenError> {
         let log = &self.world.log;
-        let mut records = Vec::new();
-        loop {
-            let page = log.read(session, records.last().map_or(0, |last: &Record| last.seq), PAGE).await?;
-            let last = page.len() < PAGE;
-            records.extend(page);
-            if last {
-                break;
-            }
-        }
+        let records = read_all(&**log, session, 0).await?;
         if records.is_empty() {
             return Err(OpenError::Missing);
         }
@@ -165,7 +157,7 @@ impl Hub {
         owner: Ownership,
         mut outfit: Outfit,
         limits: Limits,
-        mut opening: Vec<Command>,
+        mut opening: Vec<Mail>,
     ) -> Result<Handle, OpenError> {
         outfit.add_hooks_tools();
         let mut spent = (posse_session::Usage::default(), 0);
@@ -175,7 +167,7 @@ impl Hub {
                 spent.1 += summary.steps;
             }
         }
-        let (recorded, notes) = self.recorded_head(&session, &outfit).await?;
+        let (recorded, notes) = self.recorded_head(&session, &records, &outfit).await?;
         let mut blobs = Vec::new();
         let head = match recorded {
             Some(head) => head,
@@ -183,9 +175,8 @@ impl Hub {
                 let bytes = serde_json::to_vec(&outfit.head).map_err(|error| OpenError::Unavailable(error.to_string()))?;
                 let hash = content_hash(&bytes);
                 blobs.push((hash.clone(), bytes.into()));
-                let place =
-                    opening.iter().position(|command| !matches!(command, Command::Create(_) | Command::TakeOver)).unwrap_or(opening.len());
-                opening.insert(place, Command::Configure { head: hash, model: outfit.model.facts().name.clone() });
+                // After the first fact or the take-over, before anything that could open a turn.
+                opening.insert(1, wish(Command::Configure { head: hash, model: outfit.model.facts().name.clone() }));
                 outfit.head.clone()
             }
         };
@@ -218,20 +209,26 @@ impl Hub {
             memory: Arc::new(Mutex::default()),
             wake_at: None,
             lane_full: false,
+            waits: None,
         };
         records.iter().for_each(|record| run.weave(record));
         // What the replay settled is already in the views; the tree's own ledger counts from here.
         run.ledger = ledger;
         let id = run.session.id().clone();
+        let taken = opening.iter().filter_map(|mail| if let Mail::Wish { letter, .. } = mail { letter.clone() } else { None }).collect();
         let task = tokio::spawn(run.go(opening));
-        let letters = tokio::spawn(take_letters(self.world.clone(), owner.root.clone(), mail.clone()));
+        let letters = tokio::spawn(take_letters(self.world.clone(), owner.root.clone(), mail.clone(), taken));
         Ok(Handle { id, mail, seen: watcher, task: Some(task), letters })
     }
 
     /// The head this session has recorded, if it is for the same agent, model and tools; and what has changed around it.
-    async fn recorded_head(&self, session: &Session, outfit: &Outfit) -> Result<(Option<Head>, Vec<Part>), OpenError> {
+    async fn recorded_head(&self, session: &Session, records: &[Record], outfit: &Outfit) -> Result<(Option<Head>, Vec<Part>), OpenError> {
         let Some(configured) = session.configured() else { return Ok((None, Vec::new())) };
-        let bytes = self.world.log.blob(&configured.head).await?;
+        // A head that cannot be read back is made anew.
+        let bytes = match self.world.log.blob(&configured.head).await {
+            Err(ReadError::Missing) => return Ok((None, Vec::new())),
+            read => read?,
+        };
         let Ok(recorded) = serde_json::from_slice::<Head>(&bytes) else { return Ok((None, Vec::new())) };
         let same = configured.model == outfit.model.facts().name
             && recorded.tools == outfit.head.tools
@@ -241,15 +238,31 @@ impl Hub {
         if !same && session.is_between_turns() {
             return Ok((None, Vec::new()));
         }
-        let notes = changes(&recorded.system, &outfit.head.system).map(Part::reminder).into_iter().collect();
-        Ok((Some(recorded), notes))
+        let told = last_told(records);
+        let changed = changes(&recorded.system, &outfit.head.system).map(Part::reminder);
+        Ok((Some(recorded), changed.filter(|note| Some(note) != told).into_iter().collect()))
     }
 }
 
+/// The last word on what had changed around the session: the same is not said twice.
+fn last_told(records: &[Record]) -> Option<&Part> {
+    let told = |note: &&Part| matches!(note, Part::Text { text, synthetic: true } if text.inline().is_some_and(is_change));
+    records.iter().rev().find_map(|record| match &record.event {
+        Event::StepStarted { notes, .. } => notes.iter().find(told),
+        _ => None,
+    })
+}
+
+fn wish(command: Command) -> Mail {
+    Mail::Wish { command, letter: None, done: None }
+}
+
 /// Brings letters from other processes to the run, oldest first, each once.
-async fn take_letters(world: Arc<World>, root: SessionId, mail: mpsc::Sender<Mail>) {
+async fn take_letters(world: Arc<World>, root: SessionId, mail: mpsc::Sender<Mail>, mut taken: HashSet<LetterId>) {
     loop {
-        if let Ok(waiting) = world.inbox.waiting(&root).await {
+        if let Ok(mut waiting) = world.inbox.waiting(&root).await {
+            taken.retain(|id| waiting.iter().any(|posted| posted.id == *id));
+            waiting.retain(|posted| !taken.contains(&posted.id));
             for posted in waiting {
                 let (done, taken) = oneshot::channel();
                 let wish = Mail::Wish { command: command(&posted), letter: Some(posted.id), done: Some(done) };
@@ -299,10 +312,10 @@ impl Handle {
     pub async fn command(&self, command: Command) -> Result<(), RunError> {
         let (done, taken) = oneshot::channel();
         let sent = self.mail.send(Mail::Wish { command, letter: None, done: Some(done) }).await;
-        if sent.is_err() || taken.await.is_err() {
-            return Err(self.seen.borrow().clone().err().unwrap_or(RunError::Moved));
+        match taken.await {
+            Ok(taken) if sent.is_ok() => taken,
+            _ => Err(self.seen.borrow().clone().err().unwrap_or(RunError::Moved)),
         }
-        Ok(())
     }
 
     pub async fn say(&self, entry: Entry) -> Result<(), RunError> {
@@ -323,6 +336,15 @@ impl Handle {
         self.seen.borrow().clone()
     }
 
+    /// Ready when something was appended; never, once the run has ended.
+    pub async fn changed(&self) {
+        let mut seen = self.seen.clone();
+        seen.mark_unchanged();
+        if seen.changed().await.is_err() {
+            std::future::pending().await
+        }
+    }
+
     /// Ready when nothing is open and nothing is due.
     pub async fn settled(&self) -> Result<Arc<Session>, RunError> {
         let mut seen = self.seen.clone();
@@ -338,7 +360,14 @@ impl Handle {
         }
     }
 
-    /// Ends the run and waits until it has let go of the tree.
+    /// Ends the run if nothing is left to do. `false`: something came in meanwhile, and it goes on.
+    pub async fn finish(&self) -> bool {
+        let (done, ended) = oneshot::channel();
+        let sent = self.mail.send(Mail::Finish { done }).await;
+        sent.is_err() || ended.await.unwrap_or(true)
+    }
+
+    /// Ends the run at once, whatever it does, and waits until it has let go of the tree.
     pub async fn close(mut self) {
         self.letters.abort();
         if let Some(task) = self.task.take() {

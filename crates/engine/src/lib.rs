@@ -19,5 +19,5 @@ pub use lanes::Lanes;
 pub use ledger::Ledger;
 pub use live::{LIVE_MAX, Shown};
 pub use run::RunError;
-pub use spill::{content_hash, restore};
+pub use spill::{content_hash, read_all, restore};
 pub use world::{Outfit, World};

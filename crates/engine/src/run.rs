@@ -12,8 +12,8 @@ use std::{
 
 use posse_context::Thread;
 use posse_session::{
-    Admission, Append, AppendError, BatchId, CallId, CallState, Command, Draft, Effect, EffectKey, Event, Given, LetterId, Limit, Message,
-    Outcome, Ownership, Part, Permit, Record, Report, Request, Reserved, Session, Text, Timestamp, ToolChoice, WAIT_MAX, Wish,
+    Admission, Append, AppendError, BatchId, CallId, CallState, Command, Draft, Effect, EffectKey, Event, Given, LetterId, Live as _, Limit, Message,
+    Outcome, Ownership, Part, Permit, Progress, Record, Report, Request, Reserved, Session, Text, Timestamp, ToolChoice, Usage, WAIT_MAX, Wish,
 };
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -21,7 +21,7 @@ use crate::{
     lanes::Slot,
     ledger::Ledger,
     spill::{Blobs, spill},
-    work::{CallInput, Desk, HOOK_MAX, Work, show_waiting},
+    work::{CallInput, Desk, HOOK_MAX, Work},
     world::{Outfit, World},
 };
 
@@ -43,6 +43,8 @@ pub enum RunError {
     Unavailable(String),
     /// The log holds facts of a later version.
     Foreign,
+    /// So many entries wait already that this one was not taken in. Nothing was recorded of it.
+    QueueFull,
 }
 
 impl fmt::Display for RunError {
@@ -50,6 +52,7 @@ impl fmt::Display for RunError {
         match self {
             Self::Moved => out.write_str("another process took this session over"),
             Self::Unavailable(why) => out.write_str(why),
+            Self::QueueFull => out.write_str("too many messages wait for this session already; wait until it has read some"),
             Self::Foreign => out.write_str("this session was written by a later version of posse"),
         }
     }
@@ -67,8 +70,19 @@ impl From<AppendError> for RunError {
 }
 
 pub(crate) enum Mail {
-    Wish { command: Command, letter: Option<LetterId>, done: Option<oneshot::Sender<()>> },
-    Report { key: EffectKey, report: Box<Report> },
+    Wish {
+        command: Command,
+        letter: Option<LetterId>,
+        done: Option<oneshot::Sender<Result<(), RunError>>>,
+    },
+    Report {
+        key: EffectKey,
+        report: Box<Report>,
+    },
+    /// Ends the run if nothing is left to do, and says whether it did.
+    Finish {
+        done: oneshot::Sender<bool>,
+    },
 }
 
 /// What others may see of a run: the session as of the last append (nothing before the first turn of the loop),
@@ -96,7 +110,8 @@ pub(crate) struct Run {
     pub(crate) seen: watch::Sender<Seen>,
     pub(crate) under_way: BTreeMap<EffectKey, Work>,
     pub(crate) slot: Option<Slot>,
-    pub(crate) reserved: Reserved,
+    /// What the ledger set aside, by step.
+    pub(crate) reserved: BTreeMap<u64, Reserved>,
     pub(crate) output_max: u64,
     /// Blobs the next append carries besides its own.
     pub(crate) blobs: Blobs,
@@ -105,18 +120,20 @@ pub(crate) struct Run {
     pub(crate) memory: Arc<Mutex<serde_json::Map<String, serde_json::Value>>>,
     pub(crate) wake_at: Option<Timestamp>,
     pub(crate) lane_full: bool,
+    /// Why the next step does not begin, to be shown.
+    pub(crate) waits: Option<(&'static str, Option<Timestamp>)>,
 }
 
 impl Run {
     /// Goes on until nobody can post to it any more, or an append fails.
-    pub(crate) async fn go(mut self, first: Vec<Command>) {
-        let mut mail: Vec<Mail> = first.into_iter().map(|command| Mail::Wish { command, letter: None, done: None }).collect();
+    pub(crate) async fn go(mut self, mut mail: Vec<Mail>) {
         loop {
             while let Ok(more) = self.inbox.try_recv() {
                 mail.push(more);
             }
             match self.turn(std::mem::take(&mut mail)).await {
-                Ok(()) => {}
+                Ok(false) => {}
+                Ok(true) => return,
                 Err(error) => {
                     self.under_way.clear();
                     let _ = self.seen.send_replace(Err(error));
@@ -132,15 +149,34 @@ impl Run {
     }
 
     /// One turn of the loop: many pieces of mail, one append; then make the world match what is owed.
-    async fn turn(&mut self, mail: Vec<Mail>) -> Result<(), RunError> {
+    ///
+    /// `true` when the run was asked to end and nothing is left to do.
+    async fn turn(&mut self, mail: Vec<Mail>) -> Result<bool, RunError> {
         let now = self.world.clock.now();
-        let (mut letters, mut done) = (Vec::new(), Vec::new());
+        let (mut letters, mut done, mut finish) = (Vec::new(), Vec::new(), Vec::new());
         let mut draft = self.session.draft(BatchId::fresh(&*self.world.ids), now);
         for piece in mail {
             let command = match piece {
                 Mail::Report { key, report } => {
                     self.under_way.remove(&key);
+                    // Settled before anything else begins: the next step may be part of the same append.
+                    match &*report {
+                        Report::Reply { step, usage, .. } => self.settle(*step, *usage, true),
+                        Report::ModelFailed { step, usage, .. } => self.settle(*step, *usage, false),
+                        _ => {}
+                    }
                     Command::Report(*report)
+                }
+                Mail::Finish { done: asks } => {
+                    finish.push(asks);
+                    continue;
+                }
+                Mail::Wish { command: Command::Say(entry), done: waits, .. } if !draft.session().queue().accepts(&entry.source) => {
+                    // A letter that does not fit stays where it is; its sender waits or takes it back.
+                    if let Some(waits) = waits {
+                        let _ = waits.send(Err(RunError::QueueFull));
+                    }
+                    continue;
                 }
                 Mail::Wish { command, letter, done: waits } => {
                     letters.extend(letter);
@@ -156,11 +192,26 @@ impl Run {
         self.begin(&mut draft, now).await;
         self.commit(draft, letters).await?;
         self.match_to();
+        // Said after the facts that explain it.
+        if let Some((why, until)) = self.waits.take() {
+            self.world.live.of(self.session.id()).show(Progress::Waiting { why: why.to_owned(), until });
+        }
         // Whoever hears of it may rely on it.
         for waits in done {
-            let _ = waits.send(());
+            let _ = waits.send(Ok(()));
         }
-        Ok(())
+        let at_rest = self.session.is_settled() && self.under_way.is_empty();
+        let ends = at_rest && !finish.is_empty();
+        for asks in finish {
+            let _ = asks.send(at_rest);
+        }
+        Ok(ends)
+    }
+
+    fn settle(&mut self, step: u64, usage: Usage, replied: bool) {
+        if let Some(reserved) = self.reserved.remove(&step) {
+            self.ledger.settle(reserved, usage, replied);
+        }
     }
 
     fn given(&self, now: Timestamp) -> Given<'_> {
@@ -169,6 +220,7 @@ impl Run {
             ids: &*self.world.ids,
             chance: fastrand::f64(),
             rules: &self.outfit.rules,
+            ceiling: &self.outfit.ceiling,
             asking: self.outfit.asking,
             looks: self.outfit.hooks.iter().any(|hook| hook.looks()),
         }
@@ -236,17 +288,16 @@ impl Run {
     }
 
     async fn begin_step(&mut self, draft: &mut Draft, effect: &Effect, not_before: Option<Timestamp>, now: Timestamp) {
-        let live = self.world.live.of(self.session.id());
         // A clock that went back by more than any wait is not waited for.
         if let Some(at) = not_before.filter(|at| now < *at && at.since(now) <= WAIT_MAX) {
             self.wake_at = Some(at);
-            show_waiting(&live, "the model failed; trying again", Some(at));
+            self.waits = Some(("the model failed; trying again", Some(at)));
             return;
         }
         let facts = self.outfit.model.facts();
         let Some(slot) = self.world.lanes.try_enter(&facts.provider, &facts.name) else {
             self.lane_full = true;
-            show_waiting(&live, "waiting for a free lane", None);
+            self.waits = Some(("waiting for a free lane", None));
             return;
         };
         let input_estimate = (self.body_bytes / 4).max(draft.session().last_input());
@@ -259,7 +310,10 @@ impl Run {
                 return draft.decide(Command::Limit { limit, words, partial: Text::default() }, &self.given(now));
             }
         };
-        (self.slot, self.reserved, self.output_max) = (Some(slot), reserved, output_max);
+        (self.slot, self.output_max) = (Some(slot), output_max);
+        if let Effect::CallModel { step, .. } = effect {
+            self.reserved.insert(*step, reserved);
+        }
         let mut notes = std::mem::take(&mut self.notes);
         for hook in &self.outfit.hooks {
             let added = tokio::time::timeout(HOOK_MAX, hook.transform(self.session.id(), &self.woven)).await;
@@ -315,8 +369,8 @@ impl Run {
                 }
             }
             Event::CallFinished { call, .. } => drop(self.inputs.remove(call)),
-            Event::Replied { usage, .. } => self.ledger.settle(std::mem::take(&mut self.reserved), *usage, true),
-            Event::StepFailed { usage, .. } => self.ledger.settle(std::mem::take(&mut self.reserved), *usage, false),
+            // A step that was ended from outside had no report.
+            Event::StepFailed { step, usage, .. } => self.settle(*step, *usage, false),
             _ => {}
         }
         for message in self.thread.push(record) {

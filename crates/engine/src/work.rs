@@ -3,14 +3,13 @@
 //! Dropping a [`Work`] cancels it. Nothing here touches the log: a report is a wish, the run makes it a fact.
 
 use std::{
-    path::PathBuf,
     sync::{Arc, Mutex},
     time::Duration,
 };
 
 use posse_session::{
-    Before, BoxFuture, CallId, EffectKey, Finish, HookedCall, Ids, Live as _, Look, ModelError, ModelFailure, Outcome, Part, Reply,
-    ReplyPart, Report, Request, SessionId, Stop, Text, ToolCall, ToolContext, Wanted,
+    Before, BoxFuture, CallId, EffectKey, Finish, HookedCall, How, Ids, Look, ModelError, ModelFailure, Outcome, Part, Reply,
+    ReplyPart, Report, Request, SessionId, Stop, Text, ToolCall, ToolContext, Usage, Wanted,
 };
 use serde_json::{Map, Value};
 use tokio::{
@@ -22,6 +21,15 @@ use crate::{lanes::Slot, live::SessionLive, run::Mail, world::Outfit};
 
 /// A hook that takes longer than this is passed over.
 pub(crate) const HOOK_MAX: Duration = Duration::from_secs(5);
+
+/// No provider's id of a call is longer.
+const WIRE_ID_MAX: usize = 256;
+
+/// No tool's name is longer.
+const TOOL_NAME_MAX: usize = 128;
+
+/// What a provider may say of its failure.
+const WORDS_MAX: usize = 2_000;
 
 /// Something under way. Aborted when dropped.
 pub(crate) struct Work {
@@ -71,7 +79,9 @@ impl Desk {
         let (stop, flag) = watch::channel(false);
         let (live, mail) = (self.live.clone(), self.mail.clone());
         let task = tokio::spawn(async move {
-            let report = work(self, Arc::new(StopFlag(flag))).await;
+            // A task of its own, so that a panic is a report too and nobody waits for ever.
+            let mut inner = Inner(tokio::spawn(work(self, Arc::new(StopFlag(flag)))));
+            let report = (&mut inner.0).await.unwrap_or_else(|_| broken(&key));
             // A run that is gone needs no report.
             let _ = mail.send(Mail::Report { key, report: Box::new(report) }).await;
         });
@@ -125,7 +135,7 @@ impl Desk {
             Err(error) => Report::ModelFailed {
                 step,
                 failure: error.failure,
-                words: error.words,
+                words: clip(&error.words, WORDS_MAX),
                 retry_after: error.retry_after,
                 partial: error.partial.into(),
                 usage: error.usage.priced(&prices),
@@ -140,12 +150,15 @@ impl Desk {
             said.push(match part {
                 ReplyPart::Text(text) => Part::text(text),
                 ReplyPart::Reasoning { text, signature } => Part::Reasoning { text: text.into(), signature: signature.map(Text::from) },
-                ReplyPart::Opaque { provider, raw } => Part::Opaque { provider, raw },
+                ReplyPart::Opaque { provider, raw } => Part::Opaque { provider, raw: raw.to_string().into() },
                 ReplyPart::Call { id, tool, input } => {
                     let call = CallId::fresh(&*self.ids);
                     let input = if input.trim().is_empty() { "{}".to_owned() } else { input };
                     let (tool, look) = self.look(&tool, &input);
-                    calls.push(Wanted { call: call.clone(), wire_id: id, tool, input: input.into(), look });
+                    // An id that is no id is replaced by ours when it goes back; a name that long is no tool's.
+                    let wire_id = if WIRE_ID_MAX < id.len() { String::new() } else { id };
+                    let tool = clip(&tool, TOOL_NAME_MAX);
+                    calls.push(Wanted { call: call.clone(), wire_id, tool, input: input.into(), look });
                     Part::Call { call }
                 }
             });
@@ -200,13 +213,13 @@ impl Desk {
                             workspace: desk.outfit.workspace.clone(),
                             live: desk.live.clone(),
                             stop,
-                            spool: spool(&desk.outfit.spool),
+                            spool: desk.outfit.spool.clone(),
                             memory: desk.memory.clone(),
                         };
                         let run = ToolCall { id: call.clone(), input: input.clone() };
-                        // A task of its own, so that a tool that panics is an outcome and not the end of the run.
-                        let inner = Inner(tokio::spawn(async move { tool.run(&run, &context).await }));
-                        let outcome = inner.outcome().await;
+                        // The after-hooks see a crash too.
+                        let mut inner = Inner(tokio::spawn(async move { tool.run(&run, &context).await }));
+                        let outcome = (&mut inner.0).await.unwrap_or_else(|_| Outcome::failed(CRASHED));
                         desk.after(
                             HookedCall { session: desk.session.clone(), call: call.clone(), tool: wanted.tool.clone(), input },
                             outcome,
@@ -228,10 +241,6 @@ impl Desk {
     }
 }
 
-fn spool(folder: &std::path::Path) -> PathBuf {
-    folder.to_owned()
-}
-
 /// The input as an object. Some models send the object as a string of JSON; that is meant well.
 pub(crate) fn parse(input: &str) -> Result<Value, String> {
     let wrong = |found: &str| {
@@ -248,22 +257,34 @@ pub(crate) fn parse(input: &str) -> Result<Value, String> {
     }
 }
 
-/// A tool's own task, aborted with the work around it.
-struct Inner(JoinHandle<Outcome>);
+const CRASHED: &str = "The tool crashed; this is a bug of posse. What it had done so far is unknown: look before you go on.";
 
-impl Inner {
-    async fn outcome(mut self) -> Outcome {
-        match (&mut self.0).await {
-            Ok(outcome) => outcome,
-            Err(error) if error.is_panic() => {
-                Outcome::failed("The tool crashed; this is a bug of posse. What it had done so far is unknown: look before you go on.")
-            }
-            Err(_) => Outcome::cancelled(""),
+/// What is said of work that ended without a word of its own.
+fn broken(key: &EffectKey) -> Report {
+    let words = "something in posse itself broke while this ran; please report it".to_owned();
+    match key {
+        EffectKey::Model(step) => Report::ModelFailed {
+            step: *step,
+            failure: ModelFailure::BadRequest,
+            words,
+            retry_after: None,
+            partial: Text::default(),
+            usage: Usage::default(),
+        },
+        EffectKey::Look(call) => Report::Looked { call: call.clone(), input: Text::default(), look: Err(words), by: String::new() },
+        EffectKey::Run(call) => Report::CallFinished { call: call.clone(), outcome: Outcome::failed(CRASHED) },
+        EffectKey::Watch(task, round) | EffectKey::StopTask(task, round) => {
+            Report::TaskEnded { task: task.clone(), round: *round, how: How::Failed, result: words.into(), usage: Usage::default() }
         }
+        // Nothing runs for it: its fact is its end.
+        EffectKey::Conclude(_) => Report::CallFinished { call: CallId::new(""), outcome: Outcome::failed(words) },
     }
 }
 
-impl Drop for Inner {
+/// A task aborted with the work around it.
+struct Inner<T>(JoinHandle<T>);
+
+impl<T> Drop for Inner<T> {
     fn drop(&mut self) {
         self.0.abort();
     }
@@ -287,7 +308,11 @@ impl Stop for StopFlag {
     }
 }
 
-/// Shows that a step waits, and until when.
-pub(crate) fn show_waiting(live: &SessionLive, why: &str, until: Option<posse_session::Timestamp>) {
-    live.show(posse_session::Progress::Waiting { why: why.to_owned(), until });
+/// At most so many bytes, cut between characters.
+fn clip(text: &str, bytes_max: usize) -> String {
+    let mut end = bytes_max.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text[..end].to_owned()
 }

@@ -214,3 +214,31 @@ async fn a_letter_reaches_the_run_once_and_is_gone() {
     let seen = office.model.seen();
     assert_eq!(lines(&seen.last().unwrap().messages).iter().filter(|line| *line == "user: by letter").count(), 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_letter_that_nobody_took_in_is_answered_by_the_next_owner() {
+    use posse_session::{Inbox as _, Letter, LetterId, Posted};
+    let office = Office::new([say("one"), say("two")]);
+    office.run("go").await;
+    let letter = Letter::Say { entry: office.entry("anyone there?") };
+    let id = LetterId::new("msg_letter");
+    office.memory.post(Posted { id: id.clone(), root: office.session.clone(), to: office.session.clone(), letter }).await.unwrap();
+    let handle = office.open(vec![posse_session::Command::Resume { by: posse_session::By::User }]).await;
+    settled(&handle).await;
+    assert!(handle.finish().await);
+    assert_eq!(office.shown().last().unwrap(), "user: anyone there?");
+    assert!(!office.memory.waits(&id).await.unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_has_something_to_do_does_not_finish() {
+    let office = Office::new([say("one"), call("slow", "x"), say("two")]);
+    let handle = office.begin("go").await;
+    settled(&handle).await;
+    handle.say(office.entry("more")).await.unwrap();
+    assert!(!handle.finish().await, "what was taken in is answered first");
+    settled(&handle).await;
+    assert!(handle.finish().await);
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert!(!posse_session::Lease::is_held(&office.memory, &office.session).await.unwrap(), "and then the tree is free");
+}

@@ -327,7 +327,7 @@ async fn a_lane_lets_so_many_through_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn what_changed_since_the_session_began_is_said_once_and_the_head_stays() {
-    let mut office = Office::new([say("one"), say("two")]);
+    let mut office = Office::new([say("one"), say("two"), say("three")]);
     office.run("first").await;
     office.system[1] = "<env> tomorrow".into();
     let handle = office.open(vec![Command::Say(office.entry("second"))]).await;
@@ -337,6 +337,11 @@ async fn what_changed_since_the_session_began_is_said_once_and_the_head_stays() 
     assert_eq!(office.shown()[..3], ["user: first", "agent: one", "user: second"]);
     assert!(office.shown()[3].contains("tomorrow"));
     assert_eq!(office.names().await.iter().filter(|name| *name == "configured").count(), 1);
+    handle.close().await;
+    // The same is not told again.
+    let handle = office.open(vec![Command::Say(office.entry("third"))]).await;
+    settled(&handle).await;
+    assert_eq!(office.shown().iter().filter(|line| line.contains("tomorrow")).count(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -349,4 +354,70 @@ async fn long_texts_live_in_blobs_and_come_back() {
     let handle = office.open(vec![Command::Say(office.entry("more"))]).await;
     settled(&handle).await;
     assert!(office.shown() == [format!("user: {long}"), format!("agent: {long}"), "user: more".into()]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn steps_whose_calls_are_all_refused_count_and_give_their_reservation_back() {
+    let mut office = Office::with_model(Scripted::with(|seen| match seen.tool_choice {
+        ToolChoice::None => say("summed up"),
+        ToolChoice::Auto => call("touch", &seen.position.to_string()).using(100, 10),
+    }));
+    office.rules = json!("deny");
+    office.limits = Limits { steps: Some(3), tokens: Some(40_000), ..Limits::default() };
+    let session = office.run("go").await;
+    assert_eq!((office.model.seen().len(), session.hold()), (4, Some(Hold::Limit)));
+    assert!(office.model.seen()[3].output_max == 8_192, "nothing stays reserved: {}", office.model.seen()[3].output_max);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_anywhere_in_the_work_is_an_answer_and_not_a_hang() {
+    let office = Office::new([ScriptedReply::call("touch", json!({"panic": true})), say("never")]);
+    let session = office.run("go").await;
+    assert_eq!(session.hold(), Some(Hold::ModelError));
+    assert!(session.round().error.contains("posse itself broke"), "{}", session.round().error);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_ceiling_is_judged_beside_the_rules_and_lifts_nothing() {
+    let mut office = Office::new([call("touch", "a"), call("touch", "b"), say("ok")]);
+    office.rules = json!({"*": "allow", "touch": {"a": "ask"}});
+    office.ceiling = vec![json!({"*": "allow", "touch": {"a": "deny"}})];
+    office.run("go").await;
+    assert!(office.shown()[2].contains("Denied by the rule touch(a) (ceiling)"), "{:?}", office.shown());
+    assert_eq!(office.witness.lock().unwrap().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn kinds_of_failure_are_counted_apart() {
+    let failures = [ModelFailure::Network, ModelFailure::Network, ModelFailure::Malformed, ModelFailure::Cut];
+    let office = Office::with_model(Scripted::with(move |seen| match failures.get(seen.attempt as usize) {
+        Some(failure) => ScriptedReply::failing(*failure, "again"),
+        None => say("at last"),
+    }));
+    let session = office.run("go").await;
+    assert_eq!((session.hold(), office.model.seen().len()), (None, 5));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_same_call_in_three_prompts_is_no_loop() {
+    let mut office = Office::with_model(Scripted::with(|seen| if seen.position % 2 == 0 { call("touch", "same") } else { say("ok") }));
+    office.rules = json!({"*": "allow", "doom_loop": "ask"});
+    office.run("one").await;
+    for prompt in ["two", "three", "four"] {
+        let handle = office.open(vec![Command::Say(office.entry(prompt))]).await;
+        settled(&handle).await;
+        handle.close().await;
+    }
+    assert_eq!(office.witness.lock().unwrap().len(), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_queue_refuses_the_user_and_says_so() {
+    let office = Office::new([call("slow", "x"), say("ok")]);
+    let handle = office.begin("go").await;
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    for nth in 0..posse_session::QUEUE_MAX {
+        handle.say(office.entry(&nth.to_string())).await.unwrap();
+    }
+    assert_eq!(handle.say(office.entry("one too many")).await, Err(posse_engine::RunError::QueueFull));
 }

@@ -5,15 +5,16 @@
 
 use posse_session::{ModelFacts, Prices};
 
-use crate::provider::ProviderSpec;
+use crate::provider::{ProviderSpec, wire_name};
 
 /// What nearly every current model takes, so that an unknown one is neither starved nor overfed.
 const CONTEXT_UNKNOWN: u64 = 128_000;
 const OUTPUT_UNKNOWN: u64 = 8_192;
 
 pub(crate) fn facts(provider: &ProviderSpec, model: &str) -> ModelFacts {
-    let known = lookup(model);
-    let said = provider.models.get(model).copied().unwrap_or_default();
+    // The provider's own name says more than one the user made up.
+    let known = lookup(wire_name(provider, model)).or_else(|| lookup(model));
+    let said = provider.models.get(model).cloned().unwrap_or_default();
     let context = said.context.or(known.map(|row| row.context)).unwrap_or(CONTEXT_UNKNOWN);
     let output = said.output.or(known.map(|row| row.output)).unwrap_or(OUTPUT_UNKNOWN);
     ModelFacts {
@@ -137,10 +138,17 @@ mod tests {
     #[test]
     fn what_the_user_says_counts_more() {
         let said =
-            FactsOverride { context: Some(4_000), output: None, cost: Some(Prices { input: 9.0, ..Prices::default() }), images: None };
+            FactsOverride { context: Some(4_000), cost: Some(Prices { input: 9.0, ..Prices::default() }), ..FactsOverride::default() };
         let facts = facts_of("gpt-4o", BTreeMap::from([("gpt-4o".to_owned(), said)]));
         assert_eq!((facts.context, facts.output, facts.prices.input, facts.images), (4_000, 4_000, 9.0, true));
         assert_eq!(facts.name, "p/gpt-4o");
+    }
+
+    #[test]
+    fn a_made_up_name_has_the_facts_of_the_model_it_stands_for() {
+        let said = FactsOverride { id: Some("gpt-4o".into()), ..FactsOverride::default() };
+        let facts = facts_of("mine", BTreeMap::from([("mine".to_owned(), said)]));
+        assert_eq!((facts.name.as_str(), facts.prices.input, facts.output), ("p/mine", 2.5, 16_384));
     }
 
     #[test]

@@ -45,9 +45,28 @@ impl Said {
         let message = message_in(error).or_else(|| message_in(value)).unwrap_or_else(|| error.to_string());
         let names = ["type", "code", "status"].into_iter().filter_map(|key| error.get(key));
         let kind: Vec<&str> = names.clone().filter_map(Value::as_str).filter(|name| *name != "error").collect();
-        let is_status = |number: &u64| (400..600).contains(number);
-        let status = names.filter_map(Value::as_u64).find(is_status).map(|status| status as u16);
+        let number = |name: &Value| name.as_u64().or_else(|| name.as_str()?.parse().ok());
+        let status = names.filter_map(number).find(|number| (400..600).contains(number)).map(|status| status as u16);
         Self { message: shorten(&message), kind: kind.join(" "), status }
+    }
+
+    /// What the server's own names for the error say; `None` when they say nothing to us. Of several the gravest counts:
+    /// OpenAI calls a bad key an `invalid_request_error` with the code `invalid_api_key`.
+    fn named_failure(&self) -> Option<ModelFailure> {
+        let is = |names: &[&str]| self.kind.split(' ').any(|kind| names.iter().any(|name| name.eq_ignore_ascii_case(kind)));
+        if is(&["authentication_error", "permission_error", "invalid_api_key", "billing_error", "UNAUTHENTICATED", "PERMISSION_DENIED"]) {
+            Some(ModelFailure::Auth)
+        } else if is(&["rate_limit_error", "rate_limit_exceeded", "RESOURCE_EXHAUSTED"]) {
+            Some(ModelFailure::RateLimited)
+        } else if is(&["overloaded_error", "UNAVAILABLE"]) {
+            Some(ModelFailure::Overloaded)
+        } else if is(&["api_error", "server_error", "internal_server_error", "timeout_error", "INTERNAL"]) {
+            Some(ModelFailure::Server)
+        } else if is(&["invalid_request_error", "not_found_error", "request_too_large", "INVALID_ARGUMENT", "NOT_FOUND"]) {
+            Some(if self.mentions(TOO_LONG) { ModelFailure::TooLong } else { ModelFailure::BadRequest })
+        } else {
+            None
+        }
     }
 
     fn mentions(&self, words: &[&str]) -> bool {
@@ -70,7 +89,7 @@ fn message_in(value: &Value) -> Option<String> {
 }
 
 /// One line, not too long.
-fn shorten(text: &str) -> String {
+pub(crate) fn shorten(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     match line.char_indices().nth(MESSAGE_CHARS_MAX) {
         Some((end, _)) => format!("{}...", &line[..end]),
@@ -106,16 +125,26 @@ pub(crate) fn of_status(status: u16, said: &Said) -> ModelFailure {
     }
 }
 
-/// An error that came inside a stream, after a good status.
+/// Whether a document or an event is an error, in any of the usual shapes.
+pub(crate) fn is_error(value: &Value) -> bool {
+    // Gemini puts its error into a list of one.
+    let value = value.get(0).unwrap_or(value);
+    value.get("error").is_some_and(|error| !error.is_null()) || value["object"] == "error" || value["type"] == "error"
+}
+
+/// An error that came inside a stream, after a good status. Told apart as finely as a status tells it: what stays wrong
+/// must not be asked for again.
 pub(crate) fn in_stream(value: &Value) -> ModelError {
     let said = Said::from_value(value);
-    let failure = match said.status {
-        Some(status) => of_status(status, &said),
-        None if said.mentions(&["overloaded"]) => ModelFailure::Overloaded,
-        None if said.mentions(&["rate_limit", "rate limit"]) => ModelFailure::RateLimited,
-        None if said.mentions(&["api_error", "server_error", "internal"]) => ModelFailure::Server,
-        None if said.mentions(TOO_LONG) => ModelFailure::TooLong,
-        None => ModelFailure::Cut,
+    let failure = match (said.status, said.named_failure()) {
+        (Some(status), _) => of_status(status, &said),
+        (None, _) if said.mentions(NO_CREDIT) => ModelFailure::Auth,
+        (None, Some(failure)) => failure,
+        (None, None) if said.mentions(&["overloaded"]) => ModelFailure::Overloaded,
+        (None, None) if said.mentions(&["rate_limit", "rate limit"]) => ModelFailure::RateLimited,
+        (None, None) if said.mentions(&["api_error", "server_error", "internal"]) => ModelFailure::Server,
+        (None, None) if said.mentions(TOO_LONG) => ModelFailure::TooLong,
+        (None, None) => ModelFailure::Cut,
     };
     let kind = if said.kind.is_empty() { String::new() } else { format!(" ({})", said.kind) };
     ModelError::new(failure, format!("the provider broke off: {}{kind}", said.message))
@@ -202,16 +231,39 @@ mod tests {
 
     #[test]
     fn an_error_inside_a_stream_is_told_by_its_type() {
-        for (error, failure) in [
-            (json!({ "type": "error", "error": { "type": "overloaded_error", "message": "x" } }), ModelFailure::Overloaded),
-            (json!({ "type": "error", "error": { "type": "rate_limit_error", "message": "x" } }), ModelFailure::RateLimited),
-            (json!({ "type": "error", "error": { "type": "api_error", "message": "x" } }), ModelFailure::Server),
-            (json!({ "type": "error", "error": { "type": "something", "message": "x" } }), ModelFailure::Cut),
-            (json!({ "error": { "code": 502, "message": "upstream" } }), ModelFailure::Server),
-            (json!({ "error": { "code": 429, "message": "slow down" } }), ModelFailure::RateLimited),
+        for (kind, message, failure) in [
+            ("overloaded_error", "x", ModelFailure::Overloaded),
+            ("rate_limit_error", "x", ModelFailure::RateLimited),
+            ("api_error", "x", ModelFailure::Server),
+            ("server_error", "x", ModelFailure::Server),
+            ("authentication_error", "x", ModelFailure::Auth),
+            ("permission_error", "x", ModelFailure::Auth),
+            ("not_found_error", "model: x", ModelFailure::BadRequest),
+            ("invalid_request_error", "an internal name is missing", ModelFailure::BadRequest),
+            ("invalid_request_error", "prompt is too long: 9 > 8", ModelFailure::TooLong),
+            ("insufficient_quota", "x", ModelFailure::Auth),
+            ("something", "x", ModelFailure::Cut),
         ] {
-            assert_eq!(in_stream(&error).failure, failure, "{error}");
+            let anthropic = json!({ "type": "error", "error": { "type": kind, "message": message } });
+            let openai = json!({ "error": { "type": kind, "code": null, "message": message } });
+            for error in [anthropic, openai] {
+                assert_eq!(in_stream(&error).failure, failure, "{error}");
+            }
         }
+        for (error, failure) in [
+            (json!({ "type": "invalid_request_error", "code": "invalid_api_key" }), ModelFailure::Auth),
+            (json!({ "type": "invalid_request_error", "code": "context_length_exceeded" }), ModelFailure::TooLong),
+            (json!({ "type": "rate_limit_error", "code": "insufficient_quota" }), ModelFailure::Auth),
+            (json!({ "type": "invalid_request_error", "code": "rate_limit_exceeded" }), ModelFailure::RateLimited),
+            (json!({ "code": 400, "message": "no" }), ModelFailure::BadRequest),
+            (json!({ "code": "401", "message": "no" }), ModelFailure::Auth),
+            (json!({ "code": 402, "message": "insufficient balance" }), ModelFailure::Auth),
+            (json!({ "code": 429, "message": "slow down" }), ModelFailure::RateLimited),
+            (json!({ "code": 502, "message": "upstream" }), ModelFailure::Server),
+        ] {
+            assert_eq!(in_stream(&json!({ "error": error })).failure, failure, "{error}");
+        }
+        assert_eq!(in_stream(&json!([{ "error": { "code": 400, "message": "x" } }])).failure, ModelFailure::BadRequest);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::sse::Event;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
     Open,
-    /// The answer is whole; only counts may follow. Nobody waits long for those.
+    /// The server said why it ends; only counts may follow. Nobody waits long for those.
     Ending,
     /// The last event was seen, or an error. Whatever the socket does now changes nothing.
     Over,
@@ -36,6 +36,18 @@ pub(crate) trait Fold: Clone + Send {
 pub(crate) fn broken(fold: &impl Fold, failure: ModelFailure, words: impl Into<String>) -> ModelError {
     let (partial, usage) = fold.partial();
     ModelError { partial, usage, ..ModelError::new(failure, words) }
+}
+
+/// Many times the longest answer that any model gives; more is a server gone wrong, and it must not fill the memory.
+pub(crate) const REPLY_BYTES_MAX: usize = 32 * 1024 * 1024;
+
+/// What a block or a call costs beside its text, so that endless empty ones end too.
+pub(crate) const PART_BYTES: usize = 1024;
+
+/// A reply that never ends.
+pub(crate) fn too_large() -> ModelError {
+    let words = format!("the answer is larger than {} MiB", REPLY_BYTES_MAX / 1024 / 1024);
+    ModelError::new(ModelFailure::Malformed, words)
 }
 
 /// How a stream that simply stops is told.

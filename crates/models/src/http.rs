@@ -17,6 +17,7 @@ use reqwest::{
 use tokio::time::timeout;
 
 use crate::{
+    address,
     failure::{self, Said},
     fold::{Fold, Phase, broken},
     provider::{Api, KnownProvider, ProviderSpec, known_providers},
@@ -45,6 +46,9 @@ const LINGER_MAX: Duration = Duration::from_millis(50);
 /// Shorter than this is a placeholder, and striking it out would make the words unreadable.
 const SECRET_BYTES_MIN: usize = 5;
 
+/// A part of a header or an address is struck out only when it is too long for a word that people use.
+const SECRET_WORD_BYTES_MIN: usize = 8;
+
 /// Where requests of one provider go.
 pub(crate) struct Endpoint {
     url: Result<Url, String>,
@@ -62,15 +66,14 @@ impl Endpoint {
     pub(crate) fn new(provider: &ProviderSpec) -> Self {
         let known = known_providers().iter().find(|known| known.name == provider.name);
         let key = provider.api_key.as_deref().map(str::trim).filter(|key| !key.is_empty());
-        let url = join(&provider.base_url, provider.api);
+        let url = address::join(&provider.base_url, provider.api);
         let key_place = match known.and_then(|known| known.key_env.first()) {
             Some(variable) => format!("the key in {variable}"),
             None => format!("the api_key of provider \"{}\"", provider.name),
         };
         let missing_key = (key.is_none() && provider.headers.is_empty() && known.is_some_and(|known| is_its_own(known, url.as_ref().ok())))
             .then(|| format!("no key for {}: set {}", provider.name, key_place.trim_start_matches("the key in ")));
-        let header_values = provider.headers.iter().map(|(_, value)| value.as_str());
-        let secrets = key.into_iter().chain(header_values).filter(|secret| SECRET_BYTES_MIN <= secret.len()).map(str::to_owned).collect();
+        let secrets = secrets(provider, key, url.as_ref().ok());
         let road = url.as_ref().map(Road::to).unwrap_or_default();
         Self { road, headers: headers(provider.api, key, &provider.headers), url, secrets, key_place, missing_key }
     }
@@ -94,7 +97,7 @@ impl Endpoint {
             return Err(ModelError::new(ModelFailure::NeedsModel, words));
         }
         let url = self.url.as_ref().map_err(|words| ModelError::new(ModelFailure::BadRequest, words))?;
-        tracing::debug!(%url, bytes = body.len(), "request");
+        tracing::debug!(url = address::shown(url), bytes = body.len(), "request");
         let sent = client(self.road)?.post(url.clone()).headers(self.headers.clone()).body(body).send();
         let response = match timeout(idle_max, sent).await {
             Ok(Ok(response)) => response,
@@ -135,6 +138,22 @@ impl Endpoint {
     }
 }
 
+/// Everything that must not appear in words, the longest first: a part struck out would leave the rest of the whole.
+///
+/// A server repeats what it was sent in parts, as `sk-1` of `Bearer sk-1`, so the words of a value are secrets too.
+fn secrets(provider: &ProviderSpec, key: Option<&str>, url: Option<&Url>) -> Vec<String> {
+    let header_values = provider.headers.iter().map(|(_, value)| value.trim().to_owned());
+    let mut whole: Vec<String> = key.map(str::to_owned).into_iter().chain(header_values).collect();
+    whole.extend(url.map(address::passwords).unwrap_or_default());
+    let query_values = url.map(address::query_values).unwrap_or_default();
+    let words = whole.iter().chain(&query_values).flat_map(|value| value.split_whitespace());
+    let mut secrets: Vec<String> = words.filter(|word| SECRET_WORD_BYTES_MIN <= word.len()).map(str::to_owned).collect();
+    secrets.extend(whole.into_iter().filter(|value| SECRET_BYTES_MIN <= value.len()));
+    secrets.sort_by(|one, other| other.len().cmp(&one.len()).then_with(|| one.cmp(other)));
+    secrets.dedup();
+    secrets
+}
+
 /// Reads the stream to its end, or to whatever ends it.
 async fn read<F: Fold>(mut response: Response, idle_max: Duration, mut fold: F, live: &dyn Live) -> Result<Reply, ModelError> {
     let mut parser = Parser::default();
@@ -161,9 +180,18 @@ async fn read<F: Fold>(mut response: Response, idle_max: Duration, mut fold: F, 
         if events.is_empty() {
             live.show(Progress::Alive);
         }
+        // Text that arrived together is shown together: whoever watches need not keep up with every token of a quick server.
+        let mut text = String::new();
         for event in events {
-            fold.push(&event, &mut |progress| live.show(progress));
+            fold.push(&event, &mut |progress| match progress {
+                Progress::Text(piece) => text.push_str(&piece),
+                other => {
+                    show_text(live, &mut text);
+                    live.show(other);
+                }
+            });
         }
+        show_text(live, &mut text);
     }
     let answer = fold.finish();
     if answer.is_ok() {
@@ -172,10 +200,16 @@ async fn read<F: Fold>(mut response: Response, idle_max: Duration, mut fold: F, 
     answer
 }
 
+fn show_text(live: &dyn Live, text: &mut String) {
+    if !text.is_empty() {
+        live.show(Progress::Text(std::mem::take(text)));
+    }
+}
+
 /// A good status with a document instead of a stream: mostly an error that nobody gave a status.
 fn no_stream(body: &[u8], said: &Said) -> ModelError {
     match serde_json::from_slice::<serde_json::Value>(body) {
-        Ok(value) if value.get("error").is_some_and(|error| !error.is_null()) || value["object"] == "error" => failure::in_stream(&value),
+        Ok(value) if failure::is_error(&value) => failure::in_stream(&value),
         Ok(_) => ModelError::new(ModelFailure::Malformed, "the server answered with one JSON document instead of a stream"),
         Err(_) => {
             let words = format!("the server answered with a page instead of a stream; check the base URL. {}", said.message);
@@ -242,26 +276,6 @@ fn headers(api: Api, key: Option<&str>, extra: &[(String, String)]) -> HeaderMap
     headers
 }
 
-/// The API's own path after the base URL, doubling nothing.
-fn join(base_url: &str, api: Api) -> Result<Url, String> {
-    let mut url = Url::parse(base_url.trim()).map_err(|error| format!("the base URL \"{base_url}\" is no URL ({error})"))?;
-    if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
-        return Err(format!("the base URL \"{base_url}\" must start with http:// or https://"));
-    }
-    let path = url.path().trim_end_matches('/');
-    let more = match api {
-        Api::Anthropic if path.ends_with("/messages") => "",
-        Api::Anthropic if path.ends_with("/v1") => "/messages",
-        Api::Anthropic => "/v1/messages",
-        Api::OpenAi if path.ends_with("/chat/completions") => "",
-        Api::OpenAi if path.is_empty() => "/v1/chat/completions",
-        Api::OpenAi => "/chat/completions",
-    };
-    let path = format!("{path}{more}");
-    url.set_path(&path);
-    Ok(url)
-}
-
 /// Whether the address is the provider's own and not a relay that may need no key.
 fn is_its_own(known: &KnownProvider, url: Option<&Url>) -> bool {
     let own = Url::parse(known.base_url).ok();
@@ -323,26 +337,6 @@ fn build_client(road: Road) -> reqwest::Result<Client> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_api_path_is_appended_once() {
-        for (api, base, expected) in [
-            (Api::Anthropic, "http://h:1", "http://h:1/v1/messages"),
-            (Api::Anthropic, "http://h:1/", "http://h:1/v1/messages"),
-            (Api::Anthropic, "http://h:1/v1", "http://h:1/v1/messages"),
-            (Api::Anthropic, "http://h:1/v1/", "http://h:1/v1/messages"),
-            (Api::Anthropic, "http://h/relay", "http://h/relay/v1/messages"),
-            (Api::Anthropic, "http://h/relay/v1/messages", "http://h/relay/v1/messages"),
-            (Api::OpenAi, "http://h:1", "http://h:1/v1/chat/completions"),
-            (Api::OpenAi, "http://h:1/v1", "http://h:1/v1/chat/completions"),
-            (Api::OpenAi, "http://h/api/v1/", "http://h/api/v1/chat/completions"),
-            (Api::OpenAi, "https://h/openai?api-version=1", "https://h/openai/chat/completions?api-version=1"),
-        ] {
-            assert_eq!(join(base, api).map(String::from), Ok(expected.to_owned()), "{base}");
-        }
-        assert!(join("127.0.0.1:9000", Api::OpenAi).is_err());
-        assert!(join("ftp://h", Api::OpenAi).is_err());
-    }
 
     #[test]
     fn only_encrypted_roads_cost_certificates_and_loopback_never_meets_a_proxy() {

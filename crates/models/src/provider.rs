@@ -9,7 +9,7 @@ use posse_session::{Model, ModelError, ModelFacts, Params, Prices, Reply};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{anthropic::Anthropic, facts, http::Endpoint, openai::OpenAi};
+use crate::{address::shown_url, anthropic::Anthropic, facts, http::Endpoint, openai::OpenAi};
 
 /// Which protocol a provider speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,8 +36,11 @@ pub struct ProviderSpec {
 }
 
 /// What the user knows better than our table.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct FactsOverride {
+    /// The model's name on the wire, when it is another than the one users write.
+    #[serde(default)]
+    pub id: Option<String>,
     #[serde(default)]
     pub context: Option<u64>,
     #[serde(default)]
@@ -54,7 +57,7 @@ impl fmt::Debug for ProviderSpec {
         out.debug_struct("ProviderSpec")
             .field("name", &self.name)
             .field("api", &self.api)
-            .field("base_url", &self.base_url)
+            .field("base_url", &shown_url(&self.base_url))
             .field("api_key", &self.api_key.as_ref().map(|_| "(hidden)"))
             .field("headers", &header_names)
             .field("models", &self.models)
@@ -66,10 +69,17 @@ impl fmt::Debug for ProviderSpec {
 pub fn build(provider: &ProviderSpec, model: &str) -> Arc<dyn Model> {
     let facts = facts::facts(provider, model);
     let endpoint = Endpoint::new(provider);
+    let wire_name = wire_name(provider, model);
     match provider.api {
-        Api::Anthropic => Arc::new(Anthropic::new(facts, model, endpoint)),
-        Api::OpenAi => Arc::new(OpenAi::new(facts, model, endpoint)),
+        Api::Anthropic => Arc::new(Anthropic::new(facts, wire_name, endpoint)),
+        Api::OpenAi => Arc::new(OpenAi::new(facts, wire_name, endpoint)),
     }
+}
+
+/// What the provider calls the model.
+pub(crate) fn wire_name<'a>(provider: &'a ProviderSpec, model: &'a str) -> &'a str {
+    let said = provider.models.get(model).and_then(|said| said.id.as_deref());
+    said.filter(|id| !id.trim().is_empty()).unwrap_or(model)
 }
 
 /// A provider that needs only a key.
@@ -135,7 +145,7 @@ mod tests {
         let spec = ProviderSpec {
             name: "mock".into(),
             api: Api::OpenAi,
-            base_url: "http://127.0.0.1:1".into(),
+            base_url: "http://me:secret@127.0.0.1:1".into(),
             api_key: Some("sk-secret".into()),
             headers: vec![("authorization".into(), "Bearer other-secret".into())],
             models: BTreeMap::new(),

@@ -172,6 +172,111 @@ async fn an_error_with_a_good_status_is_still_an_error() {
 }
 
 #[tokio::test]
+async fn an_error_with_a_good_status_that_stays_wrong_is_not_one_to_try_again() {
+    for (error, failure) in [
+        (json!({ "error": { "type": "invalid_request_error", "code": null, "message": "no" } }), ModelFailure::BadRequest),
+        (json!({ "error": { "type": "invalid_request_error", "message": "prompt is too long" } }), ModelFailure::TooLong),
+        (json!({ "type": "error", "error": { "type": "authentication_error", "message": "no" } }), ModelFailure::Auth),
+        (json!([{ "error": { "code": 404, "message": "no" } }]), ModelFailure::BadRequest),
+    ] {
+        for api in [Api::Anthropic, Api::OpenAi] {
+            let server = Server::playing([plain("200 OK", "", &error.to_string())]).await;
+            assert_eq!(ask(&server, api).await.unwrap_err().failure, failure, "{error}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_a_server_repeats_of_headers_and_address_is_struck_out() {
+    let repeated = "sent Bearer other-secret-1, other-secret-1, p@ss-word, p%40ss-word, query-key-1, Bearer";
+    let body = json!({ "error": { "type": "x", "message": repeated } }).to_string();
+    let server = Server::playing([plain("400 Bad Request", "", &body)]).await;
+    let spec = ProviderSpec {
+        name: "mock".into(),
+        api: Api::OpenAi,
+        base_url: format!("{}?k=query-key-1", server.url.replace("http://", "http://me:p%40ss-word@")),
+        api_key: None,
+        headers: vec![("x-token".into(), "Bearer other-secret-1".into())],
+        models: BTreeMap::new(),
+    };
+    let model = build(&spec, "m1");
+    let error = model.reply(request(&*model), &Shown::default()).await.unwrap_err();
+    assert_eq!(error.words, "HTTP 400 Bad Request; sent [key], [key], [key], [key], [key], Bearer");
+    assert!(!format!("{spec:?}").contains("ss-word") && !format!("{spec:?}").contains("query-key-1"), "{spec:?}");
+}
+
+#[tokio::test]
+async fn no_word_about_an_address_holds_its_password() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let refusing = format!("http://me:hunter2@{}?k=hunter2", listener.local_addr().unwrap());
+    drop(listener);
+    for url in [refusing.as_str(), "http://me:hunter2/x@host", "me:hunter2@host", "ftp://me:hunter2@host"] {
+        let model = model(url, Api::OpenAi);
+        let error = model.reply(request(&*model), &Shown::default()).await.unwrap_err();
+        assert!(!error.words.contains("hunter2"), "{}", error.words);
+    }
+}
+
+/// Keeps every field of every event as text.
+#[derive(Clone, Default)]
+struct Journal(Arc<Mutex<String>>);
+
+impl tracing::Subscriber for Journal {
+    fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        let mut text = self.0.lock().unwrap();
+        event.record(&mut |field: &tracing::field::Field, value: &dyn std::fmt::Debug| text.push_str(&format!("{field}={value:?} ")));
+    }
+
+    fn enter(&self, _: &tracing::span::Id) {}
+
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+#[tokio::test]
+async fn the_log_names_the_address_without_its_password() {
+    let server = Server::playing([plain("500 Oops", "", "{}")]).await;
+    let journal = Journal::default();
+    let guard = tracing::subscriber::set_default(journal.clone());
+    let model = model(&format!("{}?k=hunter2", server.url.replace("http://", "http://me:hunter2@")), Api::OpenAi);
+    model.reply(request(&*model), &Shown::default()).await.unwrap_err();
+    drop(guard);
+    let text = journal.0.lock().unwrap().clone();
+    assert!(text.contains("/v1/chat/completions?k=***") && !text.contains("hunter2"), "{text}");
+}
+
+#[tokio::test]
+async fn the_wire_hears_the_id_and_the_user_the_name() {
+    for api in [Api::Anthropic, Api::OpenAi] {
+        let server = Server::playing([plain("500 Oops", "", "{}")]).await;
+        let facts = FactsOverride { id: Some("wire-1".into()), ..FactsOverride::default() };
+        let spec = ProviderSpec {
+            name: "mock".into(),
+            api,
+            base_url: server.url.clone(),
+            api_key: None,
+            headers: Vec::new(),
+            models: BTreeMap::from([("mine".to_owned(), facts)]),
+        };
+        let model = build(&spec, "mine");
+        model.reply(request(&*model), &Shown::default()).await.unwrap_err();
+        let body: Value = serde_json::from_slice(&server.received()[0].body).unwrap();
+        assert_eq!((&body["model"], model.facts().name.as_str()), (&json!("wire-1"), "mock/mine"), "{api:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_cut_stream_keeps_its_text_and_its_tokens() {
     for end in [Act::Close, Act::End] {
         let server = Server::playing([[beginning("half"), vec![end.clone()]].concat()]).await;

@@ -3,11 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use posse_api::{Client, ClientError};
-use posse_engine::{World, restore};
-use posse_session::{BoxFuture, LeaseError, Letter, LetterId, Posted, ReadError, Record, Seq, SessionId, Summary};
-
-/// Facts read at once.
-const PAGE: usize = 1_000;
+use posse_engine::{World, read_all, restore};
+use posse_session::{BoxFuture, Letter, LetterId, Posted, ReadError, Record, Seq, SessionId, Summary};
 
 /// How often a sender looks whether its letter was taken in.
 const LOOK: Duration = Duration::from_millis(20);
@@ -53,15 +50,7 @@ impl Client for Local {
 
     fn facts<'a>(&'a self, session: &'a SessionId, after: Seq) -> BoxFuture<'a, Result<Vec<Record>, ClientError>> {
         Box::pin(async move {
-            let mut facts: Vec<Record> = Vec::new();
-            loop {
-                let page = self.world.log.read(session, facts.last().map_or(after, |last| last.seq), PAGE).await.map_err(wrong)?;
-                let last = page.len() < PAGE;
-                facts.extend(page);
-                if last {
-                    break;
-                }
-            }
+            let mut facts = read_all(&*self.world.log, session, after).await.map_err(wrong)?;
             restore(&*self.world.log, &mut facts).await.map_err(wrong)?;
             Ok(facts)
         })
@@ -72,17 +61,15 @@ impl Client for Local {
             let root = self.find(session.as_str()).await?.root;
             let id = LetterId::fresh(&*self.world.ids);
             self.world.inbox.post(Posted { id: id.clone(), root: root.clone(), to: session.clone(), letter }).await.map_err(wrong)?;
-            loop {
-                if !self.world.inbox.waits(&id).await.map_err(wrong)? {
-                    return Ok(true);
-                }
-                match self.world.lease.take(&root).await {
-                    // Nobody would read it: the caller may become the owner.
-                    Ok(_free) => return Ok(false),
-                    Err(LeaseError::Held { .. }) => tokio::time::sleep(LOOK).await,
-                    Err(LeaseError::Unavailable(why)) => return Err(ClientError::Unavailable(why)),
+            while self.world.inbox.waits(&id).await.map_err(wrong)? {
+                if self.world.lease.is_held(&root).await.map_err(|error| ClientError::Unavailable(error.to_string()))? {
+                    tokio::time::sleep(LOOK).await;
+                } else if self.world.inbox.withdraw(&id).await.map_err(wrong)? {
+                    // Nobody would read it, so it is taken back: the caller may become the owner and act.
+                    return Ok(false);
                 }
             }
+            Ok(true)
         })
     }
 }

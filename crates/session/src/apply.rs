@@ -5,11 +5,11 @@
 use std::sync::Arc;
 
 use crate::{
+    decide::ATTEMPTS_MAX,
     entry::{Delivery, Priority, Source},
     event::{Event, Hold, Record, Segment},
     ids::{CallId, Seq},
     outcome::{Answer, How, Outcome, Scope},
-    decide::ATTEMPTS_MAX,
     queue::{Waiting, fingerprint},
     rule::{Decision, Rule, Verdict},
     state::{Birth, CallState, Configuration, OpenCall, OpenStep, OpenTask, Retry, Session},
@@ -35,6 +35,10 @@ impl Session {
                 self.open_round_unless_held();
             }
             Event::StepStarted { step, took, closing, .. } => {
+                // What was repeated before the user spoke is no loop of this turn.
+                if self.queue.waiting().iter().any(|waiting| waiting.source == Source::User && took.contains(&waiting.id)) {
+                    (self.repeats, self.misfires) = ((0, 0), 0);
+                }
                 self.queue.take(took);
                 self.step = Some(OpenStep { step: *step, closing: *closing, since: record.at });
                 (self.steps, self.answering, self.cut_short, self.resumed) = (step.saturating_add(1), true, false, false);
@@ -47,9 +51,9 @@ impl Session {
                 self.step = None;
                 self.spend(*usage);
                 // A step that gave way to a more urgent entry did not fail.
-                let failed = self.retry.count.saturating_add(u32::from(failure.is_some()));
+                let failed = failure.map_or(self.retry, |failure| self.retry.after(failure));
                 match retry_at {
-                    Some(at) => self.retry = Retry { count: failed, at: Some(*at) },
+                    Some(at) => self.retry = Retry { at: Some(*at), ..failed },
                     None if failure.is_some() => self.stand_still(Hold::ModelError, How::Failed, error),
                     None => {}
                 }
@@ -190,7 +194,11 @@ impl Session {
 
     fn apply_reverted(&mut self, seq: Seq, to: Seq) {
         let foreign = self.transcript.closed.iter().filter(|segment| segment.session != self.id).cloned();
-        let own = self.own_stretches(seq.saturating_sub(1)).into_iter().filter(|own| own.from < to).map(|own| Segment { to: own.to.min(to), ..own });
+        let own = self
+            .own_stretches(seq.saturating_sub(1))
+            .into_iter()
+            .filter(|own| own.from < to)
+            .map(|own| Segment { to: own.to.min(to), ..own });
         self.transcript.closed = Arc::new(foreign.chain(own).collect());
         self.transcript.open_from = seq;
     }
@@ -275,7 +283,7 @@ impl Session {
 
     /// The turn is over without its answer; a resume goes on with it.
     fn stand_still(&mut self, hold: Hold, how: How, words: &str) {
-        self.cut_short |= self.answering || !self.calls.is_empty();
+        self.cut_short |= self.answering;
         self.answering = false;
         self.hold = Some(hold);
         (self.round.how, self.round.error) = (how, words.chars().take(ERROR_CHARS_MAX).collect());

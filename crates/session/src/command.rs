@@ -109,6 +109,8 @@ pub struct Given<'a> {
     /// In 0..1, for jitter.
     pub chance: f64,
     pub rules: &'a Rules,
+    /// Lists judged whole beside the rules and the recorded ceiling: the strictest counts.
+    pub ceiling: &'a [Rules],
     pub asking: Asking,
     /// Whether a hook wants to look at calls before their verdict.
     pub looks: bool,

@@ -12,7 +12,7 @@ use crate::{
     outcome::{Answer, By, Outcome},
     part::Part,
     retry::retry_after,
-    rule::{Decision, Touch, Verdict, judge},
+    rule::{Decision, Rules, Touch, Verdict, judge},
     seams::Look,
     state::{CallState, OpenCall, Session},
     task::To,
@@ -22,6 +22,9 @@ use crate::{
 
 /// So many equal calls in a row are asked about.
 const REPEATS_MAX: u32 = 3;
+
+/// So many failures of any kind in a row are enough, whatever each kind is allowed.
+const RETRIES_MAX: u32 = 20;
 
 /// So many owners may die on a session before it waits for a person.
 const TAKEOVERS_MAX: u32 = 3;
@@ -50,7 +53,7 @@ impl Session {
             Command::Limit { limit, words, partial } => {
                 self.halt(Event::LimitReached { limit, words: words.clone() }, &words, partial, By::Kernel)
             }
-            Command::Resume { by } if self.hold.is_some() => vec![Event::Resumed { by }],
+            Command::Resume { by } if self.hold.is_some() && self.has_more_to_do() => vec![Event::Resumed { by }],
             Command::Resume { .. } => Vec::new(),
             Command::TakeOver => self.take_over(given),
             Command::Spawn { call, task, spawn, wait } => self.spawn(call, task, *spawn, wait),
@@ -101,7 +104,8 @@ impl Session {
                 events
             }
             Report::ModelFailed { step, failure, words, retry_after: asked, partial, usage } if self.is_at(step) => {
-                let wait = retry_after(failure, self.retry.count + 1, asked, given.chance);
+                let failed = self.retry.after(failure);
+                let wait = retry_after(failure, failed.count, asked, given.chance).filter(|_| failed.total <= RETRIES_MAX);
                 vec![Event::StepFailed {
                     step,
                     failure: Some(failure),
@@ -198,12 +202,13 @@ impl Session {
             }
             touches.push(Touch::new("doom_loop", tool));
         }
-        let ceiling = self.birth.as_ref().map_or(&[][..], |birth| &birth.ceiling);
-        let decision = judge(tool, &touches, given.rules, ceiling);
+        let recorded = self.birth.as_ref().map_or(&[][..], |birth| &birth.ceiling);
+        let ceiling: Vec<&Rules> = given.ceiling.iter().chain(recorded).collect();
+        let decision = judge(tool, &touches, given.rules, &ceiling);
         let decision = match (&decision.verdict, &decision.touch) {
             (Verdict::Ask, Some(touch)) if self.has_granted(touch) => {
                 let left: Vec<Touch> = touches.iter().filter(|touch| !self.has_granted(touch)).cloned().collect();
-                if left.is_empty() { Decision { verdict: Verdict::Allow, ..decision } } else { judge(tool, &left, given.rules, ceiling) }
+                if left.is_empty() { Decision { verdict: Verdict::Allow, ..decision } } else { judge(tool, &left, given.rules, &ceiling) }
             }
             _ => decision,
         };

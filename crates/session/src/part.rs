@@ -4,7 +4,6 @@
 //! where in the reply it stood.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::{ids::CallId, text::Text};
 
@@ -49,7 +48,11 @@ pub enum Part {
     /// The step before this one failed and was tried again.
     Retry { attempt: u32, error: String },
     /// A block only its provider understands; kept to be sent back as it came.
-    Opaque { provider: String, raw: Value },
+    Opaque {
+        provider: String,
+        /// JSON text.
+        raw: Text,
+    },
 }
 
 impl Part {
@@ -67,7 +70,8 @@ impl Part {
             Self::Text { text, .. } | Self::Compaction { summary: text } | Self::Subtask { prompt: text, .. } => vec![text],
             Self::Reasoning { text, signature } => std::iter::once(text).chain(signature).collect(),
             Self::File { data, .. } => data.iter_mut().collect(),
-            Self::Agent { .. } | Self::Call { .. } | Self::Patch { .. } | Self::Retry { .. } | Self::Opaque { .. } => Vec::new(),
+            Self::Opaque { raw, .. } => vec![raw],
+            Self::Agent { .. } | Self::Call { .. } | Self::Patch { .. } | Self::Retry { .. } => Vec::new(),
         }
     }
 
@@ -76,7 +80,7 @@ impl Part {
             Self::Text { text, .. } | Self::Compaction { summary: text } | Self::Subtask { prompt: text, .. } => text.bytes(),
             Self::Reasoning { text, signature } => text.bytes() + signature.as_ref().map_or(0, Text::bytes),
             Self::File { data, .. } => data.as_ref().map_or(0, Text::bytes),
-            Self::Opaque { raw, .. } => raw.to_string().len() as u64,
+            Self::Opaque { raw, .. } => raw.bytes(),
             Self::Agent { .. } | Self::Call { .. } | Self::Patch { .. } | Self::Retry { .. } => 0,
         }
     }

@@ -143,12 +143,12 @@ pub fn key_of(tool: &str) -> &str {
 /// The strictest decision over everything a call touches: today's rules and every ceiling, each judged whole.
 /// A ceiling's allow lifts nothing. A call that touches nothing is judged by its tool's name, so that the set
 /// of things to check is never empty.
-pub fn judge(tool: &str, touches: &[Touch], rules: &Rules, ceiling: &[Rules]) -> Decision {
+pub fn judge(tool: &str, touches: &[Touch], rules: &Rules, ceiling: &[&Rules]) -> Decision {
     let bare = [Touch::new(key_of(tool), "*")];
     let touches = if touches.is_empty() { &bare[..] } else { touches };
     let mut strictest = Decision::allow();
     for touch in touches {
-        for list in std::iter::once(rules).chain(ceiling) {
+        for list in std::iter::once(&rules).chain(ceiling) {
             let decision = list.judge(touch);
             if strictest.verdict < decision.verdict || strictest.touch.is_none() {
                 strictest = decision;

@@ -12,6 +12,7 @@ use crate::{
     outcome::How,
     queue::Queue,
     rule::{Decision, Rules},
+    seams::ModelFailure,
     usage::Usage,
 };
 
@@ -126,8 +127,20 @@ pub struct OpenTask {
 /// Failures of the step that is owed, in a row.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Retry {
+    /// The kind of the last failure, and how often it came in a row.
+    pub kind: Option<ModelFailure>,
     pub count: u32,
+    /// Failures of any kind in a row.
+    pub total: u32,
     pub at: Option<Timestamp>,
+}
+
+impl Retry {
+    /// One failure more.
+    pub(crate) fn after(self, failure: ModelFailure) -> Self {
+        let count = if self.kind == Some(failure) { self.count.saturating_add(1) } else { 1 };
+        Self { kind: Some(failure), count, total: self.total.saturating_add(1), at: self.at }
+    }
 }
 
 /// From a prompt to `Ended`.
@@ -271,6 +284,11 @@ impl Session {
     /// No step, no call, no due entry, no open task. What is left is to record the round's end.
     pub(crate) fn is_quiet(&self) -> bool {
         self.step.is_none() && self.calls.is_empty() && self.tasks.is_empty() && !self.wants_step()
+    }
+
+    /// Whether a resume would lead anywhere.
+    pub(crate) fn has_more_to_do(&self) -> bool {
+        self.answering || self.cut_short || !self.queue.is_empty()
     }
 
     /// Whether the model should be called when nothing else is open.

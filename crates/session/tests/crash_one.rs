@@ -10,9 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use common::{Counter, Dice, created, every_name, rules, spawn, wanted};
 use posse_session::{
-    Answer, Asking, BatchId, By, CallId, CallState, Command, Delivery, Draft, Effect, EffectKey, Entry, EntryId, Event, Finish, Given, Hash,
-    Hold, How, Ids, Kind, Limit, Look, ModelFailure, Outcome, Permit, Priority, Record, Report, Scope, Session, SessionId, Source, Text, Timestamp,
-    To, Touch, Usage,
+    Answer, Asking, BatchId, By, CallId, CallState, Command, Delivery, Draft, Effect, EffectKey, Entry, EntryId, Event, Finish, Given,
+    Hash, Hold, How, Ids, Kind, Limit, Look, ModelFailure, Outcome, Permit, Priority, Record, Report, Scope, Session, SessionId, Source,
+    Text, Timestamp, To, Touch, Usage,
 };
 
 /// What the model does at the n-th reply; a step that is asked again gets the same answer.
@@ -77,7 +77,17 @@ fn user(id: &str) -> Option<Command> {
 impl<'a> World<'a> {
     fn new(scenario: &'a Scenario) -> Self {
         let inbox = (0..scenario.letters.len()).collect();
-        Self { scenario, log: Vec::new(), counts: BTreeMap::new(), ran: Vec::new(), inbox, failures: 0, looked_after: 0, ids: Counter::default(), now: 0 }
+        Self {
+            scenario,
+            log: Vec::new(),
+            counts: BTreeMap::new(),
+            ran: Vec::new(),
+            inbox,
+            failures: 0,
+            looked_after: 0,
+            ids: Counter::default(),
+            now: 0,
+        }
     }
 
     fn count(&self, name: &str) -> usize {
@@ -99,7 +109,7 @@ impl<'a> World<'a> {
             let scenario = self.scenario;
             let (asking, looks) = (scenario.asking, scenario.looks);
             let mut draft = session.draft(BatchId::new(self.ids.fresh("evt_")), Timestamp(self.now));
-            let given = Given { now: Timestamp(self.now), ids: &self.ids, chance: 0.0, rules: &rules, asking, looks };
+            let given = Given { now: Timestamp(self.now), ids: &self.ids, chance: 0.0, rules: &rules, ceiling: &[], asking, looks };
             opening.drain(..).for_each(|command| draft.decide(command, &given));
             let mut taken = Vec::new();
             for letter in due {
@@ -201,7 +211,13 @@ impl<'a> World<'a> {
                     return Vec::new();
                 }
                 let how = if stopped { How::Stopped } else { How::Completed };
-                vec![Command::Report(Report::TaskEnded { task: task.clone(), round: *round, how, result: "found".into(), usage: Usage::default() })]
+                vec![Command::Report(Report::TaskEnded {
+                    task: task.clone(),
+                    round: *round,
+                    how,
+                    result: "found".into(),
+                    usage: Usage::default(),
+                })]
             }
             Effect::StopTask { .. } | Effect::Conclude { .. } => Vec::new(),
         }
@@ -221,13 +237,16 @@ impl<'a> World<'a> {
             }
             Some(Say::Done) | None => &[][..],
         };
-        let calls: Vec<_> = calls.iter().map(|(tool, input)| {
-            let mut wanted = wanted(&self.ids.fresh("call_"), tool, input);
-            if let Ok(look) = &mut wanted.look {
-                look.repeatable |= matches!(*tool, "launch" | "dream");
-            }
-            wanted
-        }).collect();
+        let calls: Vec<_> = calls
+            .iter()
+            .map(|(tool, input)| {
+                let mut wanted = wanted(&self.ids.fresh("call_"), tool, input);
+                if let Ok(look) = &mut wanted.look {
+                    look.repeatable |= matches!(*tool, "launch" | "dream");
+                }
+                wanted
+            })
+            .collect();
         let finish = if calls.is_empty() { Finish::Stop } else { Finish::Calls };
         Report::Reply { step, parts: Vec::new(), calls, usage: Usage { output: 1, ..Usage::default() }, finish }
     }
@@ -300,83 +319,161 @@ fn interrupt(session: &Session, hold: Hold, is: fn(&Session) -> bool) -> Option<
     is(session).then(|| Command::Interrupt { by: By::User, hold, partial: "half".into() })
 }
 
+fn plain(name: &'static str, script: &'static [Say], letters: Vec<Letter>) -> Scenario {
+    Scenario { name, script, letters, asking: Asking::Open, looks: false, closing_at: None }
+}
+
+fn tell(when: (&'static str, usize), command: fn(&Session) -> Option<Command>) -> Letter {
+    Letter { when, command }
+}
+
+/// The first words, as soon as there is someone to hear them.
+fn go() -> Letter {
+    tell(("configured", 1), |_| user("one"))
+}
+
 fn scenarios() -> Vec<Scenario> {
+    let mut all = undisturbed();
+    all.extend(disturbed());
+    all
+}
+
+/// Sessions that are left alone, whatever their models, tools and people do.
+fn undisturbed() -> Vec<Scenario> {
     use Say::{After, Calls, Done};
-    let plain = |name, script, letters| Scenario { name, script, letters, asking: Asking::Open, looks: false, closing_at: None };
-    let say: fn(&Session) -> Option<Command> = |_| user("one");
-    let go = || Letter { when: ("configured", 1), command: say };
-    let tell = |when, command| Letter { when, command };
     vec![
-        plain("a prompt, three steps", &[Calls(&[("touch", "1"), ("read", "2")]), Calls(&[("touch", "3"), ("deny", "4"), ("bad", "5")]), Done], vec![go()]),
-        plain("two prompts and a change of model", &[Calls(&[("touch", "1")]), Done, Calls(&[("read", "2")]), Done], vec![
-            go(),
-            tell(("replied", 1), |_| user("two")),
-            tell(("ended", 1), |_| Some(Command::Configure { head: Hash::new("bb"), model: "test/two".into() })),
-            tell(("ended", 1), |_| user("three")),
-        ]),
-        plain("asks", &[Calls(&[("ask", "1"), ("ask", "2")]), Calls(&[("ask", "1"), ("ask", "3")]), Done], vec![
-            go(),
-            tell(("asked", 1), |session| first_ask(session, Answer::Yes { scope: Scope::Session })),
-            tell(("answered", 1), |session| first_ask(session, Answer::No { say: "not now".into() })),
-            tell(("replied", 2), |session| first_ask(session, Answer::Yes { scope: Scope::Once })),
-        ]),
+        plain(
+            "a prompt, three steps",
+            &[Calls(&[("touch", "1"), ("read", "2")]), Calls(&[("touch", "3"), ("deny", "4"), ("bad", "5")]), Done],
+            vec![go()],
+        ),
+        plain(
+            "two prompts and a change of model",
+            &[Calls(&[("touch", "1")]), Done, Calls(&[("read", "2")]), Done],
+            vec![
+                go(),
+                tell(("replied", 1), |_| user("two")),
+                tell(("ended", 1), |_| Some(Command::Configure { head: Hash::new("bb"), model: "test/two".into() })),
+                tell(("ended", 1), |_| user("three")),
+            ],
+        ),
+        plain(
+            "asks",
+            &[Calls(&[("ask", "1"), ("ask", "2")]), Calls(&[("ask", "1"), ("ask", "3")]), Done],
+            vec![
+                go(),
+                tell(("asked", 1), |session| first_ask(session, Answer::Yes { scope: Scope::Session })),
+                tell(("answered", 1), |session| first_ask(session, Answer::No { say: "not now".into() })),
+                tell(("replied", 2), |session| first_ask(session, Answer::Yes { scope: Scope::Once })),
+            ],
+        ),
         Scenario { asking: Asking::Nobody, ..plain("nobody to ask", &[Calls(&[("ask", "1"), ("touch", "2")]), Done], vec![go()]) },
-        Scenario { looks: true, ..plain("hooks look", &[Calls(&[("touch", "1"), ("refused", "2"), ("read", "3"), ("deny", "4")]), Done], vec![go()]) },
+        Scenario {
+            looks: true,
+            ..plain("hooks look", &[Calls(&[("touch", "1"), ("refused", "2"), ("read", "3"), ("deny", "4")]), Done], vec![go()])
+        },
         plain("the stream breaks", &[After(3, ModelFailure::Cut, &[("touch", "1")]), Calls(&[("read", "2")]), Done], vec![go()]),
-        plain("the key is wrong, then right", &[Calls(&[("touch", "1")]), After(1, ModelFailure::Auth, &[("touch", "2")]), Done], vec![
-            go(),
-            tell(("step_failed", 1), |session| session.hold().map(|_| Command::Resume { by: By::User })),
-        ]),
-        plain("Esc while a tool runs, then a new prompt", &[Calls(&[("touch", "1"), ("read", "2"), ("ask", "3")]), Calls(&[("touch", "4")]), Done], vec![
-            go(),
-            tell(("call_started", 1), |session| {
-                interrupt(session, Hold::Esc, |session| session.calls().iter().any(|open| open.state == CallState::Running))
-            }),
-            tell(("interrupted", 1), |_| user("two")),
-        ]),
-        plain("Esc in the stream, then a resume", &[Calls(&[("touch", "1")]), Done], vec![
-            go(),
-            tell(("step_started", 2), |session| interrupt(session, Hold::StoppedByUser, |session| session.step().is_some())),
-            tell(("interrupted", 1), |session| session.hold().map(|_| Command::Resume { by: By::User })),
-        ]),
-        plain("tasks", &[Calls(&[("agent", "1"), ("launch", "2"), ("dream", "3"), ("touch", "4")]), Calls(&[("touch", "5")]), Done], vec![go()]),
-        plain("a task is detached, another stopped", &[Calls(&[("agent", "1"), ("agent", "2"), ("launch", "3")]), Done, Done], vec![
-            go(),
-            tell(("task_started", 2), |session| {
-                let task = session.tasks().iter().find(|(_, open)| open.waiting.is_some())?.0.clone();
-                Some(Command::Detach { task })
-            }),
-            tell(("task_started", 3), |session| {
-                let task = session.tasks().iter().find(|(_, open)| !open.stopped)?.0.clone();
-                Some(Command::StopTask { task, by: By::Model })
-            }),
-        ]),
-        plain("Esc while a task is waited for", &[Calls(&[("agent", "1"), ("launch", "2")]), Done], vec![
-            go(),
-            tell(("task_started", 1), |session| interrupt(session, Hold::Esc, |session| !session.tasks().is_empty())),
-            tell(("interrupted", 1), |session| session.hold().map(|_| Command::Resume { by: By::User })),
-        ]),
-        Scenario { closing_at: Some(2), ..plain("the steps are used up", &[Calls(&[("touch", "1")]), Calls(&[("read", "2")]), Calls(&[("touch", "3")])], vec![go()]) },
-        plain("time is up", &[Calls(&[("touch", "1"), ("ask", "2"), ("agent", "3")])], vec![
-            go(),
-            tell(("call_started", 2), |session| {
-                let busy = !session.calls().is_empty();
-                busy.then(|| Command::Limit { limit: Limit::Time, words: "time is up".into(), partial: Text::default() })
-            }),
-        ]),
-        plain("a full queue of all kinds", &[Calls(&[("touch", "1")]), Calls(&[("read", "2")]), Done, Done, Done], vec![
-            go(),
-            tell(("configured", 1), |_| user("two")),
-            tell(("configured", 1), |_| Some(entry("tick", Source::Timer, Delivery::WhenIdle, Priority::Later))),
-            tell(("step_started", 1), |_| Some(entry("note", Source::Hook { name: "h".into() }, Delivery::NextStep, Priority::Later))),
-            tell(("step_started", 1), |_| Some(entry("urgent", Source::User, Delivery::NextStep, Priority::Now))),
-            tell(("call_started", 1), |_| Some(entry("peer", Source::Agent { session: SessionId::new("p"), name: "p".into() }, Delivery::NextStep, Priority::Next))),
-            tell(("ended", 1), |_| Some(entry("late", Source::Plugin { name: "p".into() }, Delivery::WhenIdle, Priority::Later))),
-        ]),
-        plain("the same call over and over", &[Calls(&[("touch", "x")]), Calls(&[("touch", "x")]), Calls(&[("touch", "x")]), Calls(&[("touch", "x")]), Done], vec![
-            go(),
-            tell(("asked", 1), |session| first_ask(session, Answer::Yes { scope: Scope::Session })),
-        ]),
+        plain(
+            "the key is wrong, then right",
+            &[Calls(&[("touch", "1")]), After(1, ModelFailure::Auth, &[("touch", "2")]), Done],
+            vec![go(), tell(("step_failed", 1), |session| session.hold().map(|_| Command::Resume { by: By::User }))],
+        ),
+    ]
+}
+
+/// Sessions that are interrupted, stopped, detached from, or run out of something.
+fn disturbed() -> Vec<Scenario> {
+    use Say::{Calls, Done};
+    vec![
+        plain(
+            "Esc while a tool runs, then a new prompt",
+            &[Calls(&[("touch", "1"), ("read", "2"), ("ask", "3")]), Calls(&[("touch", "4")]), Done],
+            vec![
+                go(),
+                tell(("call_started", 1), |session| {
+                    interrupt(session, Hold::Esc, |session| session.calls().iter().any(|open| open.state == CallState::Running))
+                }),
+                tell(("interrupted", 1), |_| user("two")),
+            ],
+        ),
+        plain(
+            "Esc in the stream, then a resume",
+            &[Calls(&[("touch", "1")]), Done],
+            vec![
+                go(),
+                tell(("step_started", 2), |session| interrupt(session, Hold::StoppedByUser, |session| session.step().is_some())),
+                tell(("interrupted", 1), |session| session.hold().map(|_| Command::Resume { by: By::User })),
+            ],
+        ),
+        plain(
+            "tasks",
+            &[Calls(&[("agent", "1"), ("launch", "2"), ("dream", "3"), ("touch", "4")]), Calls(&[("touch", "5")]), Done],
+            vec![go()],
+        ),
+        plain(
+            "a task is detached, another stopped",
+            &[Calls(&[("agent", "1"), ("agent", "2"), ("launch", "3")]), Done, Done],
+            vec![
+                go(),
+                tell(("task_started", 2), |session| {
+                    let task = session.tasks().iter().find(|(_, open)| open.waiting.is_some())?.0.clone();
+                    Some(Command::Detach { task })
+                }),
+                tell(("task_started", 3), |session| {
+                    let task = session.tasks().iter().find(|(_, open)| !open.stopped)?.0.clone();
+                    Some(Command::StopTask { task, by: By::Model })
+                }),
+            ],
+        ),
+        plain(
+            "Esc while a task is waited for",
+            &[Calls(&[("agent", "1"), ("launch", "2")]), Done],
+            vec![
+                go(),
+                tell(("task_started", 1), |session| interrupt(session, Hold::Esc, |session| !session.tasks().is_empty())),
+                tell(("interrupted", 1), |session| session.hold().map(|_| Command::Resume { by: By::User })),
+            ],
+        ),
+        Scenario {
+            closing_at: Some(2),
+            ..plain("the steps are used up", &[Calls(&[("touch", "1")]), Calls(&[("read", "2")]), Calls(&[("touch", "3")])], vec![go()])
+        },
+        plain(
+            "time is up",
+            &[Calls(&[("touch", "1"), ("ask", "2"), ("agent", "3")])],
+            vec![
+                go(),
+                tell(("call_started", 2), |session| {
+                    let busy = !session.calls().is_empty();
+                    busy.then(|| Command::Limit { limit: Limit::Time, words: "time is up".into(), partial: Text::default() })
+                }),
+            ],
+        ),
+        plain(
+            "a full queue of all kinds",
+            &[Calls(&[("touch", "1")]), Calls(&[("read", "2")]), Done, Done, Done],
+            vec![
+                go(),
+                tell(("configured", 1), |_| user("two")),
+                tell(("configured", 1), |_| Some(entry("tick", Source::Timer, Delivery::WhenIdle, Priority::Later))),
+                tell(("step_started", 1), |_| Some(entry("note", Source::Hook { name: "h".into() }, Delivery::NextStep, Priority::Later))),
+                tell(("step_started", 1), |_| Some(entry("urgent", Source::User, Delivery::NextStep, Priority::Now))),
+                tell(("call_started", 1), |_| {
+                    Some(entry(
+                        "peer",
+                        Source::Agent { session: SessionId::new("p"), name: "p".into() },
+                        Delivery::NextStep,
+                        Priority::Next,
+                    ))
+                }),
+                tell(("ended", 1), |_| Some(entry("late", Source::Plugin { name: "p".into() }, Delivery::WhenIdle, Priority::Later))),
+            ],
+        ),
+        plain(
+            "the same call over and over",
+            &[Calls(&[("touch", "x")]), Calls(&[("touch", "x")]), Calls(&[("touch", "x")]), Calls(&[("touch", "x")]), Done],
+            vec![go(), tell(("asked", 1), |session| first_ask(session, Answer::Yes { scope: Scope::Session }))],
+        ),
     ]
 }
 
@@ -453,6 +550,18 @@ fn a_session_that_kills_every_process_waits_for_a_person() {
         }
     }
     panic!("it is still tried: {:?}", world.log.iter().map(|record| record.event.name()).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_step_with_a_call_is_two_appends() {
+    // Inputs that differ, so that nobody is asked about a repeated call.
+    let script: Vec<Say> = (0..50).map(|number| Say::Calls(if number % 2 == 0 { &[("touch", "1")] } else { &[("touch", "2")] })).collect();
+    let mut scenario = scenarios().swap_remove(0);
+    scenario.script = Box::leak(script.into_boxed_slice());
+    let world = run(&scenario, &[], "fifty steps");
+    let appends: BTreeSet<&BatchId> = world.log.iter().map(|record| &record.batch).collect();
+    // The birth, the prompt with the first step, two per step, and the last answer with the end.
+    assert_eq!((world.count("replied"), appends.len()), (51, 1 + 1 + 2 * 50 + 1));
 }
 
 #[test]

@@ -158,7 +158,8 @@ impl<'a> World<'a> {
     }
 
     fn draft(&self, at: usize, commands: Vec<Command>, begins: bool) -> Draft {
-        let given = Given { now: Timestamp(0), ids: &self.ids, chance: 0.0, rules: self.rules, asking: Asking::Nobody, looks: false };
+        let given =
+            Given { now: Timestamp(0), ids: &self.ids, chance: 0.0, rules: self.rules, ceiling: &[], asking: Asking::Nobody, looks: false };
         let mut draft = self.nodes[at].session.draft(BatchId::new(self.ids.fresh("evt_")), Timestamp(0));
         commands.into_iter().for_each(|command| draft.decide(command, &given));
         if begins {
@@ -224,7 +225,12 @@ impl<'a> World<'a> {
             },
             Effect::StopTask { task, round } => {
                 let child = self.child(task).map(|child| &self.nodes[child]);
-                child.is_some_and(|child| 1 < child.session.head() && child.has_ended(*round).is_none() && child.letters.is_empty() && child.session.hold().is_none())
+                child.is_some_and(|child| {
+                    1 < child.session.head()
+                        && child.has_ended(*round).is_none()
+                        && child.letters.is_empty()
+                        && child.session.hold().is_none()
+                })
             }
             _ => !node.done.contains(&effect.key()),
         }
@@ -291,7 +297,8 @@ impl<'a> World<'a> {
 
     fn reply(&self, at: usize, step: u64) -> Report {
         let said = self.nodes[at].replies;
-        let tools: &[&str] = if at == PARENT { self.script.get(said).map_or(&[], Vec::as_slice) } else { [&["touch"][..], &["read"], &[]][said.min(2)] };
+        let tools: &[&str] =
+            if at == PARENT { self.script.get(said).map_or(&[], Vec::as_slice) } else { [&["touch"][..], &["read"], &[]][said.min(2)] };
         let call = |tool: &&str| {
             let id = self.ids.fresh("call_");
             let mut wanted = wanted(&id, tool, &id);
@@ -384,7 +391,11 @@ impl<'a> World<'a> {
                     }
                     let child = &self.nodes[self.child(task).expect("a task that ended exists")];
                     let (ended, reply, _) = child.has_ended(*round).expect("its own log says so");
-                    assert_eq!((*how, result), (ended, &Text::from(format!("{task} {ended:?} {reply:?}"))), "the child's word is the truth");
+                    assert_eq!(
+                        (*how, result),
+                        (ended, &Text::from(format!("{task} {ended:?} {reply:?}"))),
+                        "the child's word is the truth"
+                    );
                 }
                 Event::Queued { entry } => *notices.entry(&entry.id).or_insert(0) += 1,
                 Event::StepStarted { took, .. } => took.iter().for_each(|id| *taken.entry(id).or_insert(0) += 1),
@@ -414,7 +425,9 @@ impl<'a> World<'a> {
                         results.entry(call).or_default();
                         repeatable.extend(again.then_some(call));
                     }
-                    Event::CallFinished { call, .. } | Event::TaskEnded { to: To::Call { call }, .. } => *results.entry(call).or_default() += 1,
+                    Event::CallFinished { call, .. } | Event::TaskEnded { to: To::Call { call }, .. } => {
+                        *results.entry(call).or_default() += 1
+                    }
                     _ => {}
                 }
             }

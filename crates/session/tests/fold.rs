@@ -12,8 +12,8 @@ use common::{
     record, rule, wanted,
 };
 use posse_session::{
-    CallState, Command, Delivery, Effect, Entry, EntryId, Event, Finish, Hold, Kind, ModelFailure, Outcome, Part, Permit, QUEUE_MAX, Report,
-    Segment, Session, SessionId, Source, Summary, Text, To, Usage, Verdict, WAIT_MAX, retry_after,
+    CallState, Command, Delivery, Effect, Entry, EntryId, Event, Finish, Hold, Kind, ModelFailure, Outcome, Part, Permit, QUEUE_MAX,
+    Report, Segment, Session, SessionId, Source, Summary, Text, To, Usage, Verdict, WAIT_MAX, retry_after,
 };
 
 fn states(rows: &[(&str, &str)]) {
@@ -47,7 +47,10 @@ fn one_turn() {
         ("say", "queued e1"),
         ("say; step", "step 0 [e1]"),
         ("say; step; reply", "replied 0"),
-        ("say; step; reply +touch +deny +ask +bad", "replied 4, called c1 allow, called c2 deny, c2 denied, called c3 ask, asked c3 ask, called c4 -, c4 failed"),
+        (
+            "say; step; reply +touch +deny +ask +bad",
+            "replied 4, called c1 allow, called c2 deny, c2 denied, called c3 ask, asked c3 ask, called c4 -, c4 failed",
+        ),
         ("say; step; reply +touch; start", "started c1/1"),
         ("say; step; reply +touch; start; finish ok", "c1 done"),
         ("say; step; reply; conclude", "ended 1 completed"),
@@ -150,6 +153,7 @@ fn given(play: &Play) -> posse_session::Given<'_> {
         ids: &IDS,
         chance: 0.0,
         rules: &play.rules,
+        ceiling: &[],
         asking: posse_session::Asking::Open,
         looks: false,
     }
@@ -235,14 +239,23 @@ fn interrupts() {
         ("say; step; reply +touch; start; esc; finish cancelled; conclude", "settled | held: esc | round 1 stopped"),
         ("say; step; reply +touch; start; esc; finish ok; conclude", "settled | held: esc | round 1 stopped"),
         // A task that is waited for is told to stop; its call stays open until it did.
-        ("say; step; reply +agent; start; spawn t1; esc", "owed: watch t1/1, stop t1/1 | calls: c1 waits for t1 | held: esc | round 1 open"),
+        (
+            "say; step; reply +agent; start; spawn t1; esc",
+            "owed: watch t1/1, stop t1/1 | calls: c1 waits for t1 | held: esc | round 1 open",
+        ),
         ("say; step; reply +agent; start; spawn t1; esc; ended t1 stopped; conclude", "settled | held: esc | round 1 stopped"),
         // A background task goes on.
         ("say; step; reply +agent; start; spawn t1 bg; step; esc", "owed: watch t1/1 | held: esc | round 1 open"),
         // A stop, unlike Esc, also holds a session that only waits for its background tasks.
         ("say; step; reply +agent; start; spawn t1 bg; step; reply; stop user", "owed: watch t1/1 | held: stopped_by_user | round 1 open"),
-        ("say; step; reply +agent; start; spawn t1 bg; step; reply; stop user; ended t1", "owed: conclude 1 | queue: msg_11 | held: stopped_by_user | round 1 open"),
-        ("say; step; reply +agent; start; spawn t1 bg; step; esc; stop user; ended t1; conclude", "settled | queue: msg_11 | held: stopped_by_user | round 1 stopped"),
+        (
+            "say; step; reply +agent; start; spawn t1 bg; step; reply; stop user; ended t1",
+            "owed: conclude 1 | queue: msg_11 | held: stopped_by_user | round 1 open",
+        ),
+        (
+            "say; step; reply +agent; start; spawn t1 bg; step; esc; stop user; ended t1; conclude",
+            "settled | queue: msg_11 | held: stopped_by_user | round 1 stopped",
+        ),
         ("say; step; reply +agent; start; spawn t1 bg; step; reply; limit", "owed: watch t1/1 | held: limit | round 1 open"),
         // Between two steps, and while waiting for a retry.
         ("say; step; reply +touch; start; finish ok; esc; conclude", "settled | held: esc | round 1 stopped"),
@@ -311,7 +324,8 @@ fn resume_goes_on_with_what_was_cut_short() {
         ("say; step; reply +touch; start; esc; resume", "calls: c1 stopping | round 1 open"),
         // An answered turn is over: there is nothing to go on with.
         ("say; step closing; reply; conclude", "settled | held: limit | round 1 limit"),
-        ("say; step closing; reply; conclude; resume", "settled | round 1 limit"),
+        ("say; step closing; reply; conclude; resume", "settled | held: limit | round 1 limit"),
+        ("say; step closing; reply +touch; conclude; resume", "settled | held: limit | round 1 limit"),
         ("say; step; esc; conclude; say; step; reply; conclude; resume", "settled | round 2 completed"),
     ]);
 }
@@ -415,15 +429,18 @@ fn a_take_over() {
         // The third without progress waits for a person.
         ("say; step; takeover; step; takeover", "owed: model 2 @0 | round 1 open"),
         ("say; step; takeover; step; takeover; step; takeover; conclude", "settled | held: take_overs | round 1 failed"),
-        ("say; step; reply +read +read; start; takeover; start; takeover; start; takeover; conclude", "settled | held: take_overs | round 1 failed"),
+        (
+            "say; step; reply +read +read; start; takeover; start; takeover; start; takeover; conclude",
+            "settled | held: take_overs | round 1 failed",
+        ),
         // Progress resets: an answer, or an outcome.
         ("say; step; takeover; step; takeover; step; reply +touch; start; takeover", "owed: model 3 | round 1 open"),
-        (
-            "say; step; reply +read +read; start; takeover; start; takeover; start; finish c1 ok; takeover",
-            "owed: model 1 | round 1 open",
-        ),
+        ("say; step; reply +read +read; start; takeover; start; takeover; start; finish c1 ok; takeover", "owed: model 1 | round 1 open"),
         // A lost call is no progress.
-        ("say; step; reply +touch; start; takeover; step; takeover; step; takeover; conclude", "settled | held: take_overs | round 1 failed"),
+        (
+            "say; step; reply +touch; start; takeover; step; takeover; step; takeover; conclude",
+            "settled | held: take_overs | round 1 failed",
+        ),
         // A person's word starts the count anew.
         ("say; step; takeover; step; takeover; step; takeover; conclude; resume; step; takeover", "owed: model 4 @0 | round 2 open"),
         ("say; step; takeover; step; takeover; step; takeover; conclude; say; step; takeover", "owed: model 4 @0 | round 2 open"),
@@ -585,7 +602,10 @@ fn a_repeated_call_asks() {
         ("say; step; reply +touch=x +touch=x +touch=x", "replied 3, called c1 allow, called c2 allow, called c3 ask, asked c3 doom_loop"),
         ("say; step; reply +bare={} +bare={} +bare={}", "replied 3, called c1 allow, called c2 allow, called c3 ask, asked c3 doom_loop"),
         // A deny stays a deny.
-        ("say; step; reply +deny=x +deny=x +deny=x", "replied 3, called c1 deny, c1 denied, called c2 deny, c2 denied, called c3 deny, c3 denied"),
+        (
+            "say; step; reply +deny=x +deny=x +deny=x",
+            "replied 3, called c1 deny, c1 denied, called c2 deny, c2 denied, called c3 deny, c3 denied",
+        ),
     ]);
     let play = Play::of("nobody; say; step; reply +touch=x +touch=x +touch=x");
     assert!(outcome_words(&play).contains("same call"), "{}", outcome_words(&play));
@@ -663,7 +683,10 @@ fn limits_end_a_turn() {
         ("say; step; reply +touch; start; limit", "calls: c1 stopping | held: limit | round 1 open"),
         ("say; step; reply +touch; start; limit; finish cancelled; conclude", "settled | held: limit | round 1 limit"),
         ("say; step; reply +touch; start; limit; takeover; conclude", "settled | held: limit | round 1 limit"),
-        ("say; step; reply +agent; start; spawn t1; limit", "owed: watch t1/1, stop t1/1 | calls: c1 waits for t1 | held: limit | round 1 open"),
+        (
+            "say; step; reply +agent; start; spawn t1; limit",
+            "owed: watch t1/1, stop t1/1 | calls: c1 waits for t1 | held: limit | round 1 open",
+        ),
         ("say; limit; conclude", "settled | queue: e1 | held: limit | round 1 limit"),
         ("limit", "settled | round 0 completed"),
         ("say; step; reply; conclude; limit", "settled | round 1 completed"),
@@ -694,10 +717,16 @@ fn tasks() {
         ("say; step; reply +agent; start; spawn t1; detach t1", "owed: watch t1/1, model 1 | round 1 open"),
         ("say; step; reply +agent; start; spawn t1; stoptask t1", "owed: watch t1/1, stop t1/1 | calls: c1 waits for t1 | round 1 open"),
         ("say; step; reply +agent; start; spawn t1 bg; stoptask t1; step; reply", "owed: watch t1/1, stop t1/1 | round 1 open"),
-        ("say; step; reply +agent +agent; start; spawn t1; spawn t2", "owed: watch t1/1, watch t2/1 | calls: c1 waits for t1, c2 waits for t2 | round 1 open"),
+        (
+            "say; step; reply +agent +agent; start; spawn t1; spawn t2",
+            "owed: watch t1/1, watch t2/1 | calls: c1 waits for t1, c2 waits for t2 | round 1 open",
+        ),
         ("say; step; reply +agent +agent; start; spawn t1; spawn t2; ended t2", "owed: watch t1/1 | calls: c1 waits for t1 | round 1 open"),
         // A notice that comes while held by the user waits; the round ends with the last task.
-        ("say; step; reply +agent; start; spawn t1 bg; step; stop user; ended t1; conclude", "settled | queue: msg_10 | held: stopped_by_user | round 1 stopped"),
+        (
+            "say; step; reply +agent; start; spawn t1 bg; step; stop user; ended t1; conclude",
+            "settled | queue: msg_10 | held: stopped_by_user | round 1 stopped",
+        ),
     ]);
     facts(&[
         ("say; step; reply +agent; start; spawn t1", "t1 started, awaited"),
@@ -720,12 +749,45 @@ fn tasks() {
         ("say; step; reply +agent; start; spawn t1; ended t1; stoptask t1", ""),
         ("say; step; reply +agent +agent; start; spawn t1; spawn t1", ""),
         // Several ends that wait together are heard together.
-        ("say; step; reply +agent +agent; start; spawn t1 bg; spawn t2 bg; step; reply; ended t1; ended t2; step", "step 2 [msg_12 msg_14]"),
+        (
+            "say; step; reply +agent +agent; start; spawn t1 bg; spawn t2 bg; step; reply; ended t1; ended t2; step",
+            "step 2 [msg_12 msg_14]",
+        ),
         // A launched call is answered: a late report of it is nothing.
         ("say; step; reply +agent +touch; start; spawn t1; finish c1 ok", ""),
     ]);
     let play = Play::of("say; step; reply +agent +agent; start; spawn t1; spawn t2");
     assert_eq!((play.session.tasks().len(), play.session.tasks_started()), (2, 2));
+}
+
+#[test]
+fn a_log_with_an_end_of_another_round_or_a_waiting_call_that_is_gone_still_folds() {
+    let ended = |round| Event::TaskEnded {
+        task: SessionId::new("t1"),
+        round,
+        how: posse_session::How::Completed,
+        result: "found".into(),
+        usage: Usage::default(),
+        to: To::Internal,
+    };
+    let mut play = Play::of("say; step; reply +agent; start; spawn t1 bg");
+    play.session.apply(&record(20, ended(2)));
+    assert_eq!(play.session.tasks().len(), 1, "the first round goes on");
+    play.session.apply(&record(21, ended(1)));
+    assert_eq!(play.session.tasks().len(), 0);
+    let call = posse_session::CallId::new("gone");
+    let mut play = Play::of("say; step; reply");
+    let started = Event::TaskStarted { call, task: SessionId::new("t1"), round: 1, spawn: common::spawn("m", false), wait: true };
+    play.session.apply(&record(20, started));
+    let report = Report::TaskEnded {
+        task: SessionId::new("t1"),
+        round: 1,
+        how: posse_session::How::Completed,
+        result: "found".into(),
+        usage: Usage::default(),
+    };
+    let events = play.session.decide(Command::Report(report), &given(&play));
+    assert!(matches!(&events[..], [Event::TaskEnded { to: To::Queue { .. }, .. }]), "the result is not lost: {events:?}");
 }
 
 #[test]
@@ -769,16 +831,21 @@ fn rounds_add_up_what_they_used() {
             _ => None,
         })
         .collect();
-    let replied = |nth: usize| play.log.iter().filter(|record| matches!(record.event, Event::Replied { .. })).nth(nth).map(|record| record.seq);
+    let replied =
+        |nth: usize| play.log.iter().filter(|record| matches!(record.event, Event::Replied { .. })).nth(nth).map(|record| record.seq);
     assert_eq!(ended, [(1, 20, replied(1)), (2, 10, replied(2))]);
     assert_eq!((play.session.usage().input, play.session.last_input(), play.session.last_reply()), (30, 10, replied(2)));
     // A round without an answer has none to show, and says why.
     let play = Play::of("say; step; reply; conclude; say; step; fail auth; conclude");
-    assert!(matches!(play.log.last().map(|record| &record.event), Some(Event::Ended { round: 2, reply: None, error, .. }) if error == "it is auth"));
+    assert!(
+        matches!(play.log.last().map(|record| &record.event), Some(Event::Ended { round: 2, reply: None, error, .. }) if error == "it is auth")
+    );
 }
 
 fn segments(session: &Session) -> String {
-    let one = |segment: &Segment| format!("{}({},{}]", if segment.session.as_str() == "ses_0" { "" } else { segment.session.as_str() }, segment.from, segment.to);
+    let one = |segment: &Segment| {
+        format!("{}({},{}]", if segment.session.as_str() == "ses_0" { "" } else { segment.session.as_str() }, segment.from, segment.to)
+    };
     session.segments().iter().map(one).collect::<Vec<_>>().join(" ")
 }
 
@@ -797,7 +864,8 @@ fn a_transcript_is_a_list_of_segments() {
     let compacted = |tail_from| Event::Compacted { summary: "so far".into(), tail_from };
     let forked = Event::Forked { segments: vec![Segment { session: SessionId::new("p"), from: 0, to: 7 }] };
     let reverted = |to| Event::Reverted { to };
-    let rows: Vec<(u64, Vec<(u64, Event)>, &str)> = vec![
+    type Edits = Vec<(u64, Event)>;
+    let rows: Vec<(u64, Edits, &str)> = vec![
         (0, vec![], ""),
         (5, vec![], "(0,5]"),
         (1, vec![(1, forked.clone())], "p(0,7]"),
@@ -852,7 +920,7 @@ fn a_fact_of_a_later_version_is_kept_and_makes_the_log_foreign() {
         let mut session = Session::new(SessionId::new("ses_0"));
         session.apply(&record(1, event));
         assert_eq!((session.is_foreign(), session.head()), (foreign, 1), "{json}");
-        session.apply(&record(2, Event::Resumed { by: posse_session::By::User }));
+        session.apply(&record(2, Event::Unknown(serde_json::json!({"type": "dreamt", "ignorable": true}))));
         assert_eq!(session.is_foreign(), foreign, "and stays so: {json}");
     }
 }
@@ -940,7 +1008,13 @@ fn what_one_step_takes_fits_into_its_event() {
 fn the_parts_of_a_reply_keep_their_places() {
     let mut play = Play::of("say; step");
     let parts = vec![Part::text("first"), Part::Call { call: posse_session::CallId::new("c1") }, Part::text("then")];
-    let reply = Report::Reply { step: 0, parts: parts.clone(), calls: vec![wanted("c1", "touch", "{}")], usage: Usage::default(), finish: Finish::Calls };
+    let reply = Report::Reply {
+        step: 0,
+        parts: parts.clone(),
+        calls: vec![wanted("c1", "touch", "{}")],
+        usage: Usage::default(),
+        finish: Finish::Calls,
+    };
     play.decide(Command::Report(reply));
     assert!(matches!(&play.facts[0], Event::Replied { parts: kept, .. } if *kept == parts));
 }

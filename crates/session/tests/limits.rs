@@ -10,7 +10,9 @@ fn admit(limits: Limits, steps: u64, spent: Usage, reserved: Reserved, wish: Wis
     let money = |cost: f64| (cost * 1e6).round() / 1e6;
     match (Standing { limits, steps, spent, reserved }).admit(wish) {
         Admission::Go { reserved, output_max } => format!("go {output_max}, {} tokens, ${}", reserved.tokens, money(reserved.cost_usd)),
-        Admission::Closing { reserved, output_max } => format!("closing {output_max}, {} tokens, ${}", reserved.tokens, money(reserved.cost_usd)),
+        Admission::Closing { reserved, output_max } => {
+            format!("closing {output_max}, {} tokens, ${}", reserved.tokens, money(reserved.cost_usd))
+        }
         Admission::Refused(limit) => format!("refused {limit:?}"),
     }
 }
@@ -86,10 +88,20 @@ fn cost() {
 
 #[test]
 fn steps_end_with_a_closing_one() {
-    let rows = [(3, 0, "go 5, 15 tokens, $0"), (3, 2, "go 5, 15 tokens, $0"), (3, 3, "closing 5, 15 tokens, $0"), (3, 9, "closing 5, 15 tokens, $0"), (0, 0, "closing 5, 15 tokens, $0")];
+    let rows = [
+        (3, 0, "go 5, 15 tokens, $0"),
+        (3, 2, "go 5, 15 tokens, $0"),
+        (3, 3, "closing 5, 15 tokens, $0"),
+        (3, 9, "closing 5, 15 tokens, $0"),
+        (0, 0, "closing 5, 15 tokens, $0"),
+    ];
     for (limit, steps, expected) in rows {
         let limits = Limits { steps: Some(limit), ..Limits::default() };
-        assert_eq!(admit(limits, steps, Usage::default(), Reserved::default(), wish(10, 5, FREE)), expected, "limit {limit}, {steps} steps");
+        assert_eq!(
+            admit(limits, steps, Usage::default(), Reserved::default(), wish(10, 5, FREE)),
+            expected,
+            "limit {limit}, {steps} steps"
+        );
     }
 }
 

@@ -8,9 +8,9 @@ use std::collections::BTreeSet;
 
 use common::{every_name, one_of_each, one_of_each_part, play::Play, record, rules};
 use posse_session::{
-    Answer, AskId, Asking, BatchId, By, CallId, Command, Decision, EVENT_BYTES_MAX, Effect, EffectKey, Entry, EntryId, Event, Finish, Given,
-    Hash, Hold, How, Letter, Limit, Look, ModelFailure, Outcome, Part, Permit, Priority, Record, Report, Reserved, Scope, Segment, Session,
-    SessionId, Source, Summary, Text, Timestamp, To, Touch, Usage, Verdict, Wanted,
+    Answer, AskId, Asking, BatchId, By, CallId, Command, Decision, EVENT_BYTES_MAX, Effect, EffectKey, Entry, EntryId, Event, Finish,
+    Given, Hash, Hold, How, Letter, Limit, Look, ModelFailure, Outcome, Part, Permit, Priority, Record, Report, Reserved, Scope, Segment,
+    Session, SessionId, Source, Summary, Text, Timestamp, To, Touch, Usage, Verdict, Wanted,
 };
 use proptest::prelude::*;
 
@@ -44,7 +44,12 @@ fn every_value_inside_an_event_round_trips() {
         Outcome::Lost { partial: Text::Stored { blob: Hash::new("ab"), bytes: 7 } },
     ]);
     back(&[Hold::Esc, Hold::StoppedByModel, Hold::StoppedByUser, Hold::ModelError, Hold::TakeOvers, Hold::Limit]);
-    back(&[Answer::Yes { scope: Scope::Once }, Answer::Yes { scope: Scope::Project }, Answer::No { say: String::new() }, Answer::No { say: "no".into() }]);
+    back(&[
+        Answer::Yes { scope: Scope::Once },
+        Answer::Yes { scope: Scope::Project },
+        Answer::No { say: String::new() },
+        Answer::No { say: "no".into() },
+    ]);
     back(&[To::Call { call: CallId::new("c") }, To::Queue { entry: EntryId::new("e") }, To::Internal]);
     let plugin = || Source::Plugin { name: "p".into() };
     back(&[Source::User, Source::Timer, Source::Task { task: SessionId::new("t") }, Source::Hook { name: "h".into() }, plugin()]);
@@ -178,7 +183,13 @@ fn no_event_that_is_decided_is_large() {
         let mut wanted: Vec<Wanted> = ids.iter().enumerate().take(calls.min(30)).map(call).collect();
         wanted.extend(ids.iter().enumerate().skip(30).take(calls - wanted.len()).map(|(_, id)| common::wanted(id.as_str(), "touch", "{}")));
         let mut again = Play::of("say; step");
-        again.decide(Command::Report(Report::Reply { step: 0, parts: parts.clone(), calls: wanted, usage: Usage::default(), finish: Finish::Calls }));
+        again.decide(Command::Report(Report::Reply {
+            step: 0,
+            parts: parts.clone(),
+            calls: wanted,
+            usage: Usage::default(),
+            finish: Finish::Calls,
+        }));
         check(&again, "a reply");
         again.run(&format!("no {}", "word ".repeat(20_000)));
         check(&again, "a refusal");
@@ -186,7 +197,12 @@ fn no_event_that_is_decided_is_large() {
     // A hook that amends.
     let mut hooked = Play::of("hooks; say; step; reply +touch");
     let look = Look { touches: (0..50).map(|_| Touch::new("ask", long.clone())).collect(), ..Look::default() };
-    hooked.decide(Command::Report(Report::Looked { call: CallId::new("c1"), input: long.clone().into(), look: Ok(look), by: "hook".into() }));
+    hooked.decide(Command::Report(Report::Looked {
+        call: CallId::new("c1"),
+        input: long.clone().into(),
+        look: Ok(look),
+        by: "hook".into(),
+    }));
     check(&hooked, "a look");
 }
 
@@ -198,7 +214,13 @@ fn what_is_clipped_was_judged_whole() {
     let mut touches: Vec<Touch> = (0..20).map(|number| Touch::new("touch", format!("{number}"))).collect();
     touches.push(Touch::new("touch", pattern.clone()));
     let wanted = Wanted { look: Ok(Look { touches, ..Look::default() }), ..common::wanted("c1", "touch", &pattern) };
-    play.decide(Command::Report(Report::Reply { step: 0, parts: Vec::new(), calls: vec![wanted], usage: Usage::default(), finish: Finish::Calls }));
+    play.decide(Command::Report(Report::Reply {
+        step: 0,
+        parts: Vec::new(),
+        calls: vec![wanted],
+        usage: Usage::default(),
+        finish: Finish::Calls,
+    }));
     assert_eq!(play.last_facts(), "replied 1, called c1 deny, c1 denied");
 }
 
@@ -239,7 +261,14 @@ fn decision() -> impl Strategy<Value = Decision> {
 }
 
 fn hold() -> impl Strategy<Value = Hold> {
-    prop_oneof![Just(Hold::Esc), Just(Hold::StoppedByModel), Just(Hold::StoppedByUser), Just(Hold::ModelError), Just(Hold::TakeOvers), Just(Hold::Limit)]
+    prop_oneof![
+        Just(Hold::Esc),
+        Just(Hold::StoppedByModel),
+        Just(Hold::StoppedByUser),
+        Just(Hold::ModelError),
+        Just(Hold::TakeOvers),
+        Just(Hold::Limit)
+    ]
 }
 
 fn usage() -> impl Strategy<Value = Usage> {
@@ -258,29 +287,60 @@ fn outcome() -> impl Strategy<Value = Outcome> {
 
 fn event() -> impl Strategy<Value = Event> {
     let priority = prop_oneof![Just(Priority::Now), Just(Priority::Next), Just(Priority::Later)];
-    let queued = (entry_id(), source(), priority).prop_map(|(id, source, priority)| Event::Queued { entry: Entry { source, priority, ..Entry::user(id, "x") } });
-    let step = (small(), prop::collection::vec(entry_id(), 0..3), any::<bool>())
-        .prop_map(|(step, took, closing)| Event::StepStarted { step, took, reserved: Reserved::default(), closing, notes: Vec::new() });
-    let replied = (small(), small(), usage()).prop_map(|(step, calls, usage)| Event::Replied { step, parts: Vec::new(), calls, usage, finish: Finish::Stop });
-    let called = (call(), any::<bool>(), prop::option::of(decision()), 0..2u8).prop_map(|(call, repeatable, decision, input)| Event::Called {
+    let queued = (entry_id(), source(), priority)
+        .prop_map(|(id, source, priority)| Event::Queued { entry: Entry { source, priority, ..Entry::user(id, "x") } });
+    let step = (small(), prop::collection::vec(entry_id(), 0..3), any::<bool>()).prop_map(|(step, took, closing)| Event::StepStarted {
+        step,
+        took,
+        reserved: Reserved::default(),
+        closing,
+        notes: Vec::new(),
+    });
+    let replied = (small(), small(), usage()).prop_map(|(step, calls, usage)| Event::Replied {
+        step,
+        parts: Vec::new(),
+        calls,
+        usage,
+        finish: Finish::Stop,
+    });
+    let called =
+        (call(), any::<bool>(), prop::option::of(decision()), 0..2u8).prop_map(|(call, repeatable, decision, input)| Event::Called {
+            call,
+            tool: "touch".into(),
+            input: format!("{input}").into(),
+            wire_id: String::new(),
+            touches: Vec::new(),
+            repeatable,
+            title: String::new(),
+            decision,
+        });
+    let failed = (small(), prop::option::of(Just(ModelFailure::Cut)), prop::option::of(small()), usage()).prop_map(
+        |(step, failure, retry_at, usage)| Event::StepFailed {
+            step,
+            failure,
+            error: "x".into(),
+            retry_at: retry_at.map(Timestamp),
+            partial: Text::default(),
+            usage,
+        },
+    );
+    let looked = (call(), decision()).prop_map(|(call, decision)| Event::Looked {
         call,
-        tool: "touch".into(),
-        input: format!("{input}").into(),
-        wire_id: String::new(),
+        input: "x".into(),
         touches: Vec::new(),
-        repeatable,
-        title: String::new(),
+        by: "h".into(),
         decision,
     });
-    let failed = (small(), prop::option::of(Just(ModelFailure::Cut)), prop::option::of(small()), usage()).prop_map(|(step, failure, retry_at, usage)| {
-        Event::StepFailed { step, failure, error: "x".into(), retry_at: retry_at.map(Timestamp), partial: Text::default(), usage }
-    });
-    let looked = (call(), decision()).prop_map(|(call, decision)| Event::Looked { call, input: "x".into(), touches: Vec::new(), by: "h".into(), decision });
     let asked = (call(), decision()).prop_map(|(call, decision)| Event::Asked { ask: AskId::new("a"), call, decision });
-    let answer = prop_oneof![Just(Answer::Yes { scope: Scope::Once }), Just(Answer::Yes { scope: Scope::Tree }), Just(Answer::No { say: String::new() })];
+    let answer = prop_oneof![
+        Just(Answer::Yes { scope: Scope::Once }),
+        Just(Answer::Yes { scope: Scope::Tree }),
+        Just(Answer::No { say: String::new() })
+    ];
     let answered = (call(), answer).prop_map(|(call, answer)| Event::Answered { ask: AskId::new("a"), call, answer, by: By::User });
-    let task_started = (call(), session(), small(), any::<bool>(), any::<bool>())
-        .prop_map(|(call, task, round, wait, internal)| Event::TaskStarted { call, task, round, spawn: common::spawn("m", internal), wait });
+    let task_started = (call(), session(), small(), any::<bool>(), any::<bool>()).prop_map(|(call, task, round, wait, internal)| {
+        Event::TaskStarted { call, task, round, spawn: common::spawn("m", internal), wait }
+    });
     let to = prop_oneof![call().prop_map(|call| To::Call { call }), entry_id().prop_map(|entry| To::Queue { entry }), Just(To::Internal)];
     let task_ended = (session(), small(), to).prop_map(|(task, round, to)| Event::TaskEnded {
         task,
@@ -354,7 +414,7 @@ proptest! {
         let session = fold(&records);
         let rules = rules();
         let ids = common::Counter::default();
-        let given = Given { now: Timestamp(5), ids: &ids, chance: 0.5, rules: &rules, asking: Asking::Nobody, looks: false };
+        let given = Given { now: Timestamp(5), ids: &ids, chance: 0.5, rules: &rules, ceiling: &[], asking: Asking::Nobody, looks: false };
         let commands = [
             Command::TakeOver,
             Command::Say(Entry::user(EntryId::new("new"), "hi")),
@@ -387,7 +447,7 @@ proptest! {
         let session = fold(&records(events));
         let rules = rules();
         let ids = common::Counter::default();
-        let given = Given { now: Timestamp(5), ids: &ids, chance: 0.5, rules: &rules, asking: Asking::Open, looks: false };
+        let given = Given { now: Timestamp(5), ids: &ids, chance: 0.5, rules: &rules, ceiling: &[], asking: Asking::Open, looks: false };
         let stale = 77;
         let call = CallId::new("long gone");
         let task = SessionId::new("long gone");

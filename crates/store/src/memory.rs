@@ -61,6 +61,7 @@ struct State {
 enum Act {
     Take(SessionId),
     Post(Posted),
+    Withdraw(LetterId),
     Append(Arc<Ready>),
     Remove(SessionId),
 }
@@ -208,6 +209,7 @@ impl State {
         match &act {
             Act::Take(root) => *self.contents.epochs.entry(root.clone()).or_default() += 1,
             Act::Post(posted) => self.contents.letters.push(posted.clone()),
+            Act::Withdraw(id) => self.contents.letters.retain(|letter| letter.id != *id),
             Act::Append(ready) => self.contents.append(ready),
             Act::Remove(root) => self.contents.remove(root),
         }
@@ -331,6 +333,10 @@ impl Lease for Memory {
             Ok(Ownership { root: root.clone(), epoch: state.contents.epochs[root], guard })
         })
     }
+
+    fn is_held<'a>(&'a self, root: &'a SessionId) -> BoxFuture<'a, Result<bool, LeaseError>> {
+        Box::pin(async move { Ok(self.state().held.contains(root)) })
+    }
 }
 
 impl Inbox for Memory {
@@ -351,6 +357,15 @@ impl Inbox for Memory {
 
     fn waits<'a>(&'a self, id: &'a LetterId) -> BoxFuture<'a, Result<bool, ReadError>> {
         Box::pin(async move { Ok(self.state().contents.letters.iter().any(|letter| letter.id == *id)) })
+    }
+
+    fn withdraw<'a>(&'a self, id: &'a LetterId) -> BoxFuture<'a, Result<bool, ReadError>> {
+        Box::pin(async move {
+            let mut state = self.state();
+            let waits = state.contents.letters.iter().any(|letter| letter.id == *id);
+            state.perform(Act::Withdraw(id.clone()));
+            Ok(waits)
+        })
     }
 
     fn rung(&self) -> BoxFuture<'_, ()> {

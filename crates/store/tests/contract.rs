@@ -305,6 +305,31 @@ async fn a_loser_does_not_harm_its_neighbours(store: &dyn Store) {
     assert_eq!(won.unwrap(), 2);
 }
 
+async fn a_letter_can_be_taken_back_until_it_is_taken_in(store: &dyn Store) {
+    let mut owner = Owner::of(store, "ses_a").await;
+    owner.append(vec![created("ses_a")]).await;
+    let (first, second) = (letter(1, "ses_a"), letter(2, "ses_a"));
+    store.post(first.clone()).await.unwrap();
+    store.post(second.clone()).await.unwrap();
+    assert!(store.withdraw(&first.id).await.unwrap());
+    assert!(!store.withdraw(&first.id).await.unwrap(), "it is gone already");
+    assert_eq!(store.waiting(&owner.session).await.unwrap(), std::slice::from_ref(&second));
+    let taken = posse_session::Append { letters: vec![second.id.clone()], ..owner.draft(vec![queued("taken in")]) };
+    store.append(taken).await.unwrap();
+    assert!(!store.withdraw(&second.id).await.unwrap(), "an append was quicker");
+}
+
+async fn looking_at_an_owner_changes_nothing(store: &dyn Store) {
+    assert!(!store.is_held(&id("ses_a")).await.unwrap());
+    let owned = store.take(&id("ses_a")).await.unwrap();
+    let epoch = owned.epoch;
+    assert!(store.is_held(&id("ses_a")).await.unwrap());
+    assert!(!store.is_held(&id("ses_b")).await.unwrap());
+    drop(owned);
+    assert!(!store.is_held(&id("ses_a")).await.unwrap());
+    assert_eq!(store.take(&id("ses_a")).await.unwrap().epoch, epoch + 1);
+}
+
 macro_rules! contract {
     ($($promise:ident)*) => {
         mod memory {
@@ -347,4 +372,6 @@ contract! {
     facts_of_a_later_version_are_kept_as_they_came
     sessions_write_at_the_same_time
     a_loser_does_not_harm_its_neighbours
+    a_letter_can_be_taken_back_until_it_is_taken_in
+    looking_at_an_owner_changes_nothing
 }

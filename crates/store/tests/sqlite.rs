@@ -320,3 +320,19 @@ async fn ten_thousand_sessions_are_listed_quickly() {
     assert!(listed.is_sorted_by(|one, other| other.updated <= one.updated));
     assert!(begun.elapsed() < SOON, "a loose bound: the machine may be busy; see examples/throughput.rs");
 }
+
+#[tokio::test]
+async fn what_is_removed_is_gone_from_the_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Sqlite::open(folder.path()).unwrap();
+    let secret = "a sentence that nobody should find again";
+    let mut owner = Owner::of(&store, "ses_a").await;
+    owner.append(vec![created("ses_a"), queued(secret)]).await;
+    let found = || {
+        let files = std::fs::read_dir(folder.path()).unwrap().filter_map(|entry| std::fs::read(entry.unwrap().path()).ok());
+        files.filter(|bytes| bytes.windows(secret.len()).any(|window| window == secret.as_bytes())).count()
+    };
+    assert!(0 < found());
+    store.remove(&owner.owned).await.unwrap();
+    assert_eq!(found(), 0);
+}

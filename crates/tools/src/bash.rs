@@ -6,8 +6,10 @@
 mod output;
 
 use std::{
+    ffi::OsString,
     fs,
     io::Read,
+    os::unix::ffi::{OsStrExt, OsStringExt},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -23,8 +25,10 @@ use crate::{
     arguments::{Arguments, Parameter},
     environment::child_env,
     files::{memory, open_regular, write_whole},
+    judged::Judged,
     paths::{Place, real},
-    text::spool_file,
+    private::Private,
+    text::{small, spool_file, title},
 };
 
 const COMMAND: Parameter = Parameter::new("command", &["cmd", "script"]);
@@ -53,7 +57,6 @@ const GRACE_LEFT: Duration = Duration::from_millis(500);
 const KILL_WAIT: Duration = Duration::from_millis(800);
 /// The kernel's bound for a path, with room.
 const FOLDER_BYTES_MAX: u64 = 8 * 1024;
-const TITLE_CHARS_MAX: usize = 80;
 
 /// Where the shell's folder is in a session's memory.
 const MEMORY_KEY: &str = "shell_folder";
@@ -68,6 +71,7 @@ trap '{ set +x; } 2>/dev/null; command pwd -P >|"$__posse_folder" 2>/dev/null ||
 pub(crate) struct Bash {
     spec: ToolSpec,
     spool_bytes_max: u64,
+    judged: Judged,
 }
 
 struct Wanted<'a> {
@@ -97,7 +101,7 @@ impl Bash {
                 "required": ["command"]
             }),
         };
-        Self { spec, spool_bytes_max: SPOOL_BYTES_MAX }
+        Self { spec, spool_bytes_max: SPOOL_BYTES_MAX, judged: Judged::default() }
     }
 
     pub(crate) fn with_spool_max(bytes: u64) -> Self {
@@ -112,7 +116,8 @@ impl Tool for Bash {
 
     fn look(&self, input: &Value, workspace: &dyn Workspace) -> Result<Look, String> {
         let wanted = wanted(input, workspace)?;
-        let outside = wanted.workdir.as_ref().and_then(Place::write_outside);
+        let outside = wanted.outside();
+        self.judged.note(input, &outside);
         let touches = std::iter::once(Touch::new("bash", wanted.command)).chain(outside).collect();
         Ok(Look { touches, repeatable: false, title: wanted.title })
     }
@@ -121,10 +126,19 @@ impl Tool for Bash {
         Box::pin(async move {
             let run = async {
                 let wanted = wanted(&call.input, &*context.workspace)?;
+                if let Some(folder) = &wanted.workdir {
+                    self.judged.check(&call.input, &wanted.outside(), folder)?;
+                }
                 self.run_command(&wanted, call, context).await
             };
             run.await.unwrap_or_else(Outcome::failed)
         })
+    }
+}
+
+impl Wanted<'_> {
+    fn outside(&self) -> Vec<Touch> {
+        self.workdir.as_ref().and_then(Place::write_outside).into_iter().collect()
     }
 }
 
@@ -138,10 +152,10 @@ fn wanted<'a>(input: &'a Value, workspace: &dyn Workspace) -> Result<Wanted<'a>,
         ));
     }
     let time = arguments.maybe_number(TIMEOUT)?.filter(|time| *time != 0).map_or(TIME_DEFAULT, Duration::from_millis).min(TIME_MAX);
-    let workdir = arguments.maybe_text(WORKDIR)?.filter(|path| !path.trim().is_empty()).map(|path| Place::of(workspace, path));
+    let workdir =
+        arguments.maybe_text(WORKDIR)?.filter(|path| !path.trim().is_empty()).map(|path| Place::of(workspace, path)).transpose()?;
     let described = arguments.maybe_text(DESCRIPTION)?.filter(|text| !text.trim().is_empty());
-    let line = described.unwrap_or(command).trim().lines().next().unwrap_or_default();
-    Ok(Wanted { command, time, workdir, title: line.chars().take(TITLE_CHARS_MAX).collect() })
+    Ok(Wanted { command, time, workdir, title: title(described.unwrap_or(command)) })
 }
 
 /// Why the command is no longer waited for.
@@ -164,13 +178,18 @@ impl Bash {
             Some(place) => return Err(format!("bash: the folder {} (workdir) does not exist.", place.name)),
             None => shell_folder(context, &mut notes),
         };
-        let in_spool = |suffix: &str| {
-            spool_file(&context.spool, &format!("{}.{suffix}", call.id)).map_err(|error| format!("bash: no spool folder: {error}"))
-        };
-        let (mut output, folder_note) = (Output::new(in_spool("out")?), in_spool("folder")?);
+        let private = Private::of(&*context.workspace);
+        let no_spool = |error: std::io::Error| format!("bash: no spool folder: {error}");
+        let spool = real(&context.spool).map_err(no_spool)?;
+        let in_spool = |suffix: &str| spool_file(&spool, &format!("{}.{suffix}", call.id)).map_err(no_spool);
+        let (output_file, folder_note) = (in_spool("out")?, in_spool("folder")?);
         let (argv, mut env) = (shell(wanted.command)?, child_env());
-        env.push(("BASH_ENV".into(), startup_file(&context.spool)?.display().to_string()));
-        env.push(("POSSE_FOLDER".into(), folder_note.display().to_string()));
+        // An environment is text; from a spool whose name is not, `cd` is simply not kept.
+        if let (Some(startup), Some(note)) = (startup_file(&spool, &private)?.to_str(), folder_note.to_str()) {
+            env.push(("BASH_ENV".into(), startup.into()));
+            env.push(("POSSE_FOLDER".into(), note.into()));
+        }
+        let mut output = Output::new(output_file, Private::of(&*context.workspace));
         let line = CommandLine { argv, cwd: folder, env, output: output.path.clone(), call: call.id.clone() };
         let process = context.workspace.spawn(line).await.map_err(|error| format!("bash: {error}"))?;
 
@@ -192,7 +211,7 @@ impl Bash {
         }
         output.cut_to(self.spool_bytes_max);
         if wanted.workdir.is_none() {
-            keep_folder(&folder_note, context, &mut notes);
+            keep_folder(&folder_note, context, &private, &mut notes);
         }
         // Never there when the shell was replaced by `exec`.
         let _ = fs::remove_file(&folder_note);
@@ -265,7 +284,7 @@ fn outcome(over: Over, wanted: &Wanted<'_>, output: Output, notes: &[String], sp
             if let Some(path) = kept.path {
                 metadata["outputPath"] = path.display().to_string().into();
             }
-            Outcome::Done { output: text.into(), title: wanted.title.clone(), metadata: Some(metadata), attachments: Vec::new() }
+            Outcome::Done { output: text.into(), title: wanted.title.clone(), metadata: small(metadata, ""), attachments: Vec::new() }
         }
         Over::Stopped => Outcome::cancelled(text),
         Over::TimedOut | Over::Flooded => Outcome::failed(text),
@@ -275,8 +294,9 @@ fn outcome(over: Over, wanted: &Wanted<'_>, output: Output, notes: &[String], sp
 /// Where the last command ended, or the workspace's own folder if that is gone.
 fn shell_folder(context: &ToolContext, notes: &mut Vec<String>) -> PathBuf {
     let start = context.workspace.cwd().to_owned();
-    let Some(kept) = memory(context).get(MEMORY_KEY).and_then(Value::as_str).map(PathBuf::from) else { return start };
-    if kept.is_dir() && real(&kept).starts_with(context.workspace.root()) {
+    let kept = memory(context).get(MEMORY_KEY).cloned().and_then(|bytes| serde_json::from_value::<Vec<u8>>(bytes).ok());
+    let Some(kept) = kept.map(|bytes| PathBuf::from(OsString::from_vec(bytes))) else { return start };
+    if kept.is_dir() && real(&kept).is_ok_and(|kept| kept.starts_with(context.workspace.root())) {
         return kept;
     }
     notes.push(format!("the folder {} is gone; this ran in {}", kept.display(), start.display()));
@@ -284,20 +304,23 @@ fn shell_folder(context: &ToolContext, notes: &mut Vec<String>) -> PathBuf {
 }
 
 /// The next command starts where this one ended, if that is inside the root.
-fn keep_folder(note: &Path, context: &ToolContext, notes: &mut Vec<String>) {
-    let mut text = String::new();
-    let read = open_regular(note).and_then(|(file, _)| file.take(FOLDER_BYTES_MAX).read_to_string(&mut text));
+fn keep_folder(note: &Path, context: &ToolContext, private: &Private, notes: &mut Vec<String>) {
+    let mut bytes = Vec::new();
+    let read = open_regular(note, private).and_then(|(file, _)| file.take(FOLDER_BYTES_MAX).read_to_end(&mut bytes));
     if !matches!(read, Ok(1..)) {
         return;
     }
-    let folder = real(Path::new(text.trim_end_matches('\n')));
-    if folder.starts_with(context.workspace.root()) {
-        memory(context).insert(MEMORY_KEY.into(), folder.display().to_string().into());
-    } else {
-        let root = context.workspace.root();
-        memory(context).insert(MEMORY_KEY.into(), root.display().to_string().into());
-        notes.push(format!("{} is outside the project; the next command starts in {}", folder.display(), root.display()));
-    }
+    let folder = PathBuf::from(OsString::from_vec(bytes.strip_suffix(b"\n").unwrap_or(&bytes).to_vec()));
+    let root = context.workspace.root();
+    let kept = match real(&folder) {
+        Ok(folder) if folder.starts_with(root) => folder,
+        _ => {
+            notes.push(format!("{} is outside the project; the next command starts in {}", folder.display(), root.display()));
+            root.to_owned()
+        }
+    };
+    // As bytes: the name of a folder need not be text.
+    memory(context).insert(MEMORY_KEY.into(), json!(kept.as_os_str().as_bytes()));
 }
 
 /// The shell's arguments for a command: bash where there is one, else sh with the same trap before the command.
@@ -316,11 +339,13 @@ fn shell(command: &str) -> Result<Vec<String>, String> {
 }
 
 /// Written once per spool folder.
-fn startup_file(spool: &Path) -> Result<PathBuf, String> {
+fn startup_file(spool: &Path, private: &Private) -> Result<PathBuf, String> {
     let words = |error: std::io::Error| format!("bash: the spool folder cannot be written: {error}");
     let path = spool_file(spool, "startup.sh").map_err(words)?;
-    if fs::read(&path).ok().as_deref() != Some(STARTUP.as_bytes()) {
-        write_whole(&path, STARTUP.as_bytes()).map_err(words)?;
+    let mut present = Vec::new();
+    let read = open_regular(&path, private).and_then(|(file, _)| file.take(STARTUP.len() as u64 + 1).read_to_end(&mut present));
+    if read.is_err() || present != STARTUP.as_bytes() {
+        write_whole(&path, STARTUP.as_bytes(), private).map_err(words)?;
     }
     Ok(path)
 }

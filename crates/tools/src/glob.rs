@@ -1,8 +1,7 @@
-//! `glob`: files by the pattern of their path, newest first.
+//! `glob`: files by the pattern of their path, newest first. The walk itself, with its bounds, is in `walk.rs`.
 
 use std::{
     path::{Path, PathBuf},
-    sync::Arc,
     time::SystemTime,
 };
 
@@ -12,9 +11,12 @@ use serde_json::{Value, json};
 
 use crate::{
     arguments::{Arguments, PATH, Parameter},
+    blocking::blocking,
+    judged::Judged,
     paths::{Place, absolute, name_in},
-    text::visible,
-    walk,
+    private::Private,
+    text::{title, visible},
+    walk::Walk,
 };
 
 const PATTERN: Parameter = Parameter::new("pattern", &["glob", "globPattern"]);
@@ -24,7 +26,10 @@ const SHOWN_MAX: usize = 100;
 /// Matches held to find the newest among them.
 const MATCHES_MAX: usize = 50_000;
 
-pub(crate) struct Glob(ToolSpec);
+pub(crate) struct Glob {
+    spec: ToolSpec,
+    judged: Judged,
+}
 
 struct Wanted {
     pattern: String,
@@ -34,7 +39,7 @@ struct Wanted {
 
 impl Glob {
     pub(crate) fn new() -> Self {
-        Self(ToolSpec {
+        let spec = ToolSpec {
             name: "glob".into(),
             description: "Find files by the pattern of their path, newest first. `*` is any text within one name, `**` any folders, `{a,b}` one of several. \
                 A pattern without a slash (`*.rs`) is looked for in every folder. Files that .gitignore excludes are left out. At most 100 are shown. \
@@ -48,31 +53,39 @@ impl Glob {
                 },
                 "required": ["pattern"]
             }),
-        })
+        };
+        Self { spec, judged: Judged::default() }
     }
 }
 
 impl Tool for Glob {
     fn spec(&self) -> &ToolSpec {
-        &self.0
+        &self.spec
     }
 
     fn look(&self, input: &Value, workspace: &dyn Workspace) -> Result<Look, String> {
         let wanted = wanted(input, workspace)?;
-        let touches = std::iter::once(Touch::new("glob", &wanted.pattern)).chain(wanted.place.read_outside()).collect();
-        Ok(Look { touches, repeatable: true, title: wanted.pattern })
+        let touches = wanted.touches();
+        self.judged.note(input, &touches);
+        Ok(Look { touches, repeatable: true, title: title(&wanted.pattern) })
     }
 
     fn run<'a>(&'a self, call: &'a ToolCall, context: &'a ToolContext) -> BoxFuture<'a, Outcome> {
         Box::pin(async move {
-            let wanted = match wanted(&call.input, &*context.workspace) {
-                Ok(wanted) => wanted,
-                Err(words) => return Outcome::failed(words),
-            };
-            let (stop, root) = (Arc::clone(&context.stop), context.workspace.root().to_owned());
-            let found = tokio::task::spawn_blocking(move || find(&wanted, &root, &|| stop.is_stopped())).await;
-            found.unwrap_or_else(|error| Err(format!("glob: {error}"))).unwrap_or_else(Outcome::failed)
+            let workspace = &*context.workspace;
+            let wanted = wanted(&call.input, workspace).and_then(|wanted| {
+                self.judged.check(&call.input, &wanted.touches(), &wanted.place)?;
+                Ok(wanted)
+            });
+            let (root, private) = (workspace.root().to_owned(), Private::of(workspace));
+            blocking("glob", context, move |stopped| find(&wanted?, &root, &private, stopped)).await
         })
+    }
+}
+
+impl Wanted {
+    fn touches(&self) -> Vec<Touch> {
+        std::iter::once(Touch::new("glob", &self.pattern)).chain(self.place.read_outside()).collect()
     }
 }
 
@@ -87,7 +100,7 @@ fn wanted(input: &Value, workspace: &dyn Workspace) -> Result<Wanted, String> {
         .build()
         .map_err(|error| format!("glob: the pattern is not valid: {error}. Put special characters in brackets: `[{{]`."))?
         .compile_matcher();
-    Ok(Wanted { pattern: pattern.to_owned(), matcher, place: Place::at(workspace, &folder) })
+    Ok(Wanted { pattern: pattern.to_owned(), matcher, place: Place::at(workspace, &folder)? })
 }
 
 /// The folders at the front of a pattern that are no pattern are walked to, not through: `../other/src/*.rs`.
@@ -104,18 +117,20 @@ fn split(start: &Path, pattern: &str) -> (PathBuf, String) {
     }
 }
 
-fn find(wanted: &Wanted, root: &Path, stopped: &dyn Fn() -> bool) -> Result<Outcome, String> {
+fn find(wanted: &Wanted, root: &Path, private: &Private, stopped: &dyn Fn() -> bool) -> Result<Outcome, String> {
     let folder = &wanted.place.real;
     if !folder.is_dir() {
         return Err(format!("glob: the folder {} does not exist.", wanted.place.name));
     }
     let mut found: Vec<(SystemTime, PathBuf)> = Vec::new();
     let mut total = 0;
-    let walked = walk::files(folder, stopped, |entry| {
-        if entry.path().strip_prefix(folder).is_ok_and(|path| wanted.matcher.is_match(path)) {
+    let mut walk = Walk::new(private, stopped);
+    walk.files(folder, root, |_, entry| {
+        if entry.path.strip_prefix(folder).is_ok_and(|path| wanted.matcher.is_match(path)) {
             total += 1;
-            let changed = entry.metadata().ok().and_then(|metadata| metadata.modified().ok()).unwrap_or(SystemTime::UNIX_EPOCH);
-            found.push((changed, entry.path().to_owned()));
+            let metadata = entry.path.symlink_metadata().ok();
+            let changed = metadata.and_then(|metadata| metadata.modified().ok()).unwrap_or(SystemTime::UNIX_EPOCH);
+            found.push((changed, entry.path.clone()));
         }
         found.len() < MATCHES_MAX
     });
@@ -129,9 +144,9 @@ fn find(wanted: &Wanted, root: &Path, stopped: &dyn Fn() -> bool) -> Result<Outc
     if found.len() < total {
         output.push_str(&format!("\n({} more match; narrow the pattern or the path)", total - found.len()));
     }
-    output.push_str(walked.note());
+    output.push_str(&walk.walked.note());
     let metadata = json!({"count": total, "truncated": found.len() < total});
-    Ok(Outcome::Done { output: output.into(), title: wanted.pattern.clone(), metadata: Some(metadata), attachments: Vec::new() })
+    Ok(Outcome::Done { output: output.into(), title: title(&wanted.pattern), metadata: Some(metadata), attachments: Vec::new() })
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! `grep`: lines of files that match a regular expression, with ripgrep's libraries.
 
-use std::{io, path::Path, sync::Arc};
+use std::{io, path::Path};
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use grep_matcher::Matcher;
@@ -11,10 +11,13 @@ use serde_json::{Value, json};
 
 use crate::{
     arguments::{Arguments, PATH, Parameter},
+    blocking::blocking,
     files,
+    judged::Judged,
     paths::{Place, absolute, name_in},
-    text::visible,
-    walk,
+    private::Private,
+    text::{title, visible},
+    walk::{Timely, Walk},
 };
 
 const PATTERN: Parameter = Parameter::new("pattern", &["regex", "query"]);
@@ -31,18 +34,22 @@ const LINE_CHARS_BEFORE: usize = 60;
 /// A line that needs more memory is no text; the file is passed over.
 const LINE_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-pub(crate) struct Grep(ToolSpec);
+pub(crate) struct Grep {
+    spec: ToolSpec,
+    judged: Judged,
+}
 
 struct Wanted {
     pattern: String,
     matcher: RegexMatcher,
     include: Option<GlobSet>,
     place: Place,
+    is_folder: bool,
 }
 
 impl Grep {
     pub(crate) fn new() -> Self {
-        Self(ToolSpec {
+        let spec = ToolSpec {
             name: "grep".into(),
             description: "Search the text of files with a regular expression (Rust syntax, one line at a time, case counts; start with `(?i)` to ignore it). \
                 Answers with file names and numbered lines, at most 100. Binary files and files that .gitignore excludes are left out. \
@@ -57,31 +64,41 @@ impl Grep {
                 },
                 "required": ["pattern"]
             }),
-        })
+        };
+        Self { spec, judged: Judged::default() }
     }
 }
 
 impl Tool for Grep {
     fn spec(&self) -> &ToolSpec {
-        &self.0
+        &self.spec
     }
 
     fn look(&self, input: &Value, workspace: &dyn Workspace) -> Result<Look, String> {
         let wanted = wanted(input, workspace)?;
-        let touches = std::iter::once(Touch::new("grep", &wanted.pattern)).chain(wanted.place.read_outside()).collect();
-        Ok(Look { touches, repeatable: true, title: wanted.pattern })
+        let touches = wanted.touches();
+        self.judged.note(input, &touches);
+        Ok(Look { touches, repeatable: true, title: title(&wanted.pattern) })
     }
 
     fn run<'a>(&'a self, call: &'a ToolCall, context: &'a ToolContext) -> BoxFuture<'a, Outcome> {
         Box::pin(async move {
-            let wanted = match wanted(&call.input, &*context.workspace) {
-                Ok(wanted) => wanted,
-                Err(words) => return Outcome::failed(words),
-            };
-            let (stop, root) = (Arc::clone(&context.stop), context.workspace.root().to_owned());
-            let found = tokio::task::spawn_blocking(move || search(&wanted, &root, &|| stop.is_stopped())).await;
-            found.unwrap_or_else(|error| Err(format!("grep: {error}"))).unwrap_or_else(Outcome::failed)
+            let workspace = &*context.workspace;
+            let wanted = wanted(&call.input, workspace).and_then(|wanted| {
+                self.judged.check(&call.input, &wanted.touches(), &wanted.place)?;
+                Ok(wanted)
+            });
+            let (root, private) = (workspace.root().to_owned(), Private::of(workspace));
+            blocking("grep", context, move |stopped| search(&wanted?, &root, &private, stopped)).await
         })
+    }
+}
+
+impl Wanted {
+    /// The lines of a file that is named are read like with `read`, so its rules count too.
+    fn touches(&self) -> Vec<Touch> {
+        let place = if self.is_folder { self.place.read_outside().into_iter().collect() } else { self.place.read_touches("read") };
+        std::iter::once(Touch::new("grep", &self.pattern)).chain(place).collect()
     }
 }
 
@@ -97,7 +114,9 @@ fn wanted(input: &Value, workspace: &dyn Workspace) -> Result<Wanted, String> {
     let include = arguments.maybe_text(INCLUDE)?.filter(|include| !include.trim().is_empty()).map(include_set).transpose()?;
     let folder = arguments.maybe_text(PATH)?.filter(|path| !path.trim().is_empty());
     let folder = folder.map_or_else(|| workspace.cwd().to_owned(), |path| absolute(workspace.cwd(), path));
-    Ok(Wanted { pattern: pattern.to_owned(), matcher, include, place: Place::at(workspace, &folder) })
+    let place = Place::at(workspace, &folder)?;
+    let is_folder = place.real.is_dir();
+    Ok(Wanted { pattern: pattern.to_owned(), matcher, include, place, is_folder })
 }
 
 /// Without a slash a pattern is about names, with one about paths below the folder.
@@ -115,38 +134,32 @@ fn escape(pattern: &str) -> String {
     pattern.chars().flat_map(|letter| r"\.+*?()|[]{}^$".contains(letter).then_some('\\').into_iter().chain([letter])).collect()
 }
 
-fn search(wanted: &Wanted, root: &Path, stopped: &dyn Fn() -> bool) -> Result<Outcome, String> {
+fn search(wanted: &Wanted, root: &Path, private: &Private, stopped: &dyn Fn() -> bool) -> Result<Outcome, String> {
     let place = &wanted.place;
-    let metadata = place.real.metadata().map_err(|error| crate::paths::trouble(place, &error))?;
     let mut searcher = SearcherBuilder::new()
         .line_number(true)
         .binary_detection(BinaryDetection::quit(0))
         .memory_map(MmapChoice::never())
         .heap_limit(Some(LINE_BYTES_MAX))
         .build();
-    let mut found = Found {
-        matcher: &wanted.matcher,
-        output: String::new(),
-        file: String::new(),
-        named: false,
-        in_file: 0,
-        files: 0,
-        matches: 0,
-        stopped,
-    };
-    let mut walked = walk::Walked::All;
-    if metadata.is_file() {
-        found.search(&mut searcher, &place.real, place.name.clone());
-    } else {
-        walked = walk::files(&place.real, stopped, |entry| {
+    let mut found = Found { wanted, private, output: String::new(), file: String::new(), named: false, in_file: 0, files: 0, matches: 0 };
+    let mut walk = Walk::new(private, stopped);
+    let mut secrets = 0;
+    if wanted.is_folder {
+        walk.files(&place.real, root, |walk, entry| {
+            let below = entry.path.strip_prefix(&place.real).unwrap_or(&entry.path);
             // A link may lead anywhere; its target is searched where it lives.
-            let is_file = entry.file_type().is_some_and(|kind| kind.is_file());
-            let below = entry.path().strip_prefix(&place.real).unwrap_or(entry.path());
-            if is_file && wanted.include.as_ref().is_none_or(|include| include.is_match(below)) {
-                found.search(&mut searcher, entry.path(), name_in(root, entry.path()));
+            if entry.is_file && wanted.include.as_ref().is_none_or(|include| include.is_match(below)) {
+                match is_secret(&entry.path) {
+                    true => secrets += 1,
+                    // Vanished or not allowed: passed over, as every search program does.
+                    false => drop(found.search(&mut searcher, walk, &entry.path, name_in(root, &entry.path))),
+                }
             }
             found.matches < COUNTED_MAX
         });
+    } else {
+        found.search(&mut searcher, &mut walk, &place.real, place.name.clone()).map_err(|error| crate::paths::trouble(place, &error))?;
     }
     let (matches, files) = (found.matches, found.files);
     let mut output = std::mem::take(&mut found.output);
@@ -156,14 +169,24 @@ fn search(wanted: &Wanted, root: &Path, stopped: &dyn Fn() -> bool) -> Result<Ou
         let least = if COUNTED_MAX <= matches { "at least " } else { "" };
         output.push_str(&format!("\n({least}{} more matches are not shown; narrow the pattern, the path or include)", matches - SHOWN_MAX));
     }
-    output.push_str(walked.note());
+    if secrets != 0 {
+        output.push_str(&format!("\n({secrets} .env files were not searched; to search one, name it as path)"));
+    }
+    output.push_str(&walk.walked.note());
     let metadata = json!({"matches": matches, "files": files, "truncated": SHOWN_MAX < matches});
-    Ok(Outcome::Done { output: output.into(), title: wanted.pattern.clone(), metadata: Some(metadata), attachments: Vec::new() })
+    Ok(Outcome::Done { output: output.into(), title: title(&wanted.pattern), metadata: Some(metadata), attachments: Vec::new() })
+}
+
+/// Files that the built-in rules ask about before they are read. A search of a folder names no file, so it could not ask.
+fn is_secret(path: &Path) -> bool {
+    let name = path.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
+    (name.ends_with(".env") || name.contains(".env.")) && !name.ends_with(".env.example")
 }
 
 /// What was found so far; the sink of one file after the other.
 struct Found<'a> {
-    matcher: &'a RegexMatcher,
+    wanted: &'a Wanted,
+    private: &'a Private,
     output: String,
     file: String,
     /// The present file's name is in the output.
@@ -171,19 +194,19 @@ struct Found<'a> {
     in_file: u64,
     files: u64,
     matches: u64,
-    stopped: &'a dyn Fn() -> bool,
 }
 
 impl Found<'_> {
-    fn search(&mut self, searcher: &mut Searcher, path: &Path, name: String) {
+    fn search(&mut self, searcher: &mut Searcher, walk: &mut Walk<'_>, path: &Path, name: String) -> io::Result<()> {
+        let (input, _) = files::open_regular(path, self.private)?;
         (self.file, self.named, self.in_file) = (name, false, 0);
-        let Ok((file, _)) = files::open_regular(path) else { return };
-        let matcher = self.matcher;
+        let wanted = self.wanted;
         // A file that cannot be read to its end still gives what was found before.
-        if let Err(error) = searcher.search_file(matcher, &file, &mut *self) {
+        if let Err(error) = searcher.search_reader(&wanted.matcher, Timely { walk, input }, &mut *self) {
             tracing::debug!(%error, file = self.file, "not searched to the end");
         }
         self.files += u64::from(self.in_file != 0);
+        Ok(())
     }
 }
 
@@ -199,11 +222,11 @@ impl Sink for &mut Found<'_> {
                 let name = format!("{gap}{}:\n", visible(&self.file));
                 self.output.push_str(&name);
             }
-            let start = self.matcher.find(found.bytes()).ok().flatten().map_or(0, |found| found.start());
+            let start = self.wanted.matcher.find(found.bytes()).ok().flatten().map_or(0, |found| found.start());
             let line = format!("  {}: {}\n", found.line_number().unwrap_or(0), cut(found.bytes(), start));
             self.output.push_str(&line);
         }
-        Ok(self.matches < COUNTED_MAX && !(self.matches.is_multiple_of(64) && (self.stopped)()))
+        Ok(self.matches < COUNTED_MAX)
     }
 }
 

@@ -5,14 +5,18 @@
 
 mod arguments;
 mod bash;
+mod blocking;
 mod edit;
 mod environment;
 mod files;
 mod glob;
 mod grep;
+mod ignored;
+mod judged;
 mod keeper;
 mod list;
 mod paths;
+mod private;
 mod process_table;
 mod read;
 mod text;

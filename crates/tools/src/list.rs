@@ -2,7 +2,7 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -13,9 +13,13 @@ use serde_json::{Value, json};
 
 use crate::{
     arguments::{Arguments, PATH, Parameter},
+    blocking::blocking,
+    ignored::Ignored,
+    judged::Judged,
     paths::Place,
-    text::visible,
-    walk,
+    private::Private,
+    text::{title, visible},
+    walk::Walk,
 };
 
 const IGNORE: Parameter = Parameter::new("ignore", &["exclude"]);
@@ -24,16 +28,19 @@ const IGNORE: Parameter = Parameter::new("ignore", &["exclude"]);
 const ENTRIES_MAX: usize = 200;
 /// Of one folder; the others are counted.
 const ENTRIES_OF_FOLDER_MAX: usize = 60;
-/// A level of the tree is walked up to here; a larger one is counted in part.
+/// No further folder is opened when so many entries were seen.
 const ENTRIES_COUNTED_MAX: usize = 20_000;
 /// A chain of folders with nothing else in them ends somewhere.
 const DEPTH_MAX: usize = 12;
 
-pub(crate) struct List(ToolSpec);
+pub(crate) struct List {
+    spec: ToolSpec,
+    judged: Judged,
+}
 
 impl List {
     pub(crate) fn new() -> Self {
-        Self(ToolSpec {
+        let spec = ToolSpec {
             name: "list".into(),
             description: "Show the tree of a folder, about 200 entries, without what .gitignore excludes. Folders marked … were not opened. \
                 Use it to get to know a project; to find files by name use glob, to search in them use grep; do not use bash with ls or tree."
@@ -45,36 +52,43 @@ impl List {
                     "ignore": {"type": "array", "items": {"type": "string"}, "description": "Patterns of names to leave out, for example `*.snap`."}
                 }
             }),
-        })
+        };
+        Self { spec, judged: Judged::default() }
     }
 }
 
 impl Tool for List {
     fn spec(&self) -> &ToolSpec {
-        &self.0
+        &self.spec
     }
 
     fn look(&self, input: &Value, workspace: &dyn Workspace) -> Result<Look, String> {
         let (place, _) = wanted(input, workspace)?;
-        Ok(Look { touches: place.read_touches("list"), repeatable: true, title: place.name })
+        let touches = place.read_touches("list");
+        self.judged.note(input, &touches);
+        Ok(Look { touches, repeatable: true, title: title(&place.name) })
     }
 
     fn run<'a>(&'a self, call: &'a ToolCall, context: &'a ToolContext) -> BoxFuture<'a, Outcome> {
         Box::pin(async move {
-            let (place, left_out) = match wanted(&call.input, &*context.workspace) {
-                Ok(wanted) => wanted,
-                Err(words) => return Outcome::failed(words),
-            };
-            let stop = Arc::clone(&context.stop);
-            let shown = tokio::task::spawn_blocking(move || show(&place, &left_out, &|| stop.is_stopped())).await;
-            shown.unwrap_or_else(|error| Err(format!("list: {error}"))).unwrap_or_else(Outcome::failed)
+            let workspace = &*context.workspace;
+            let wanted = wanted(&call.input, workspace).and_then(|(place, left_out)| {
+                self.judged.check(&call.input, &place.read_touches("list"), &place)?;
+                Ok((place, left_out))
+            });
+            let (root, private) = (workspace.root().to_owned(), Private::of(workspace));
+            blocking("list", context, move |stopped| {
+                let (place, left_out) = wanted?;
+                show(&place, &left_out, &root, &mut Walk::new(&private, stopped), &private)
+            })
+            .await
         })
     }
 }
 
 fn wanted(input: &Value, workspace: &dyn Workspace) -> Result<(Place, Override), String> {
     let arguments = Arguments::new("list", input)?;
-    let place = Place::of(workspace, arguments.maybe_text(PATH)?.filter(|path| !path.trim().is_empty()).unwrap_or("."));
+    let place = Place::of(workspace, arguments.maybe_text(PATH)?.filter(|path| !path.trim().is_empty()).unwrap_or("."))?;
     let patterns: Vec<&str> = match arguments.find(IGNORE) {
         None => Vec::new(),
         Some(Value::String(pattern)) => vec![pattern],
@@ -93,42 +107,49 @@ fn wanted(input: &Value, workspace: &dyn Workspace) -> Result<(Place, Override),
 /// The entries of every folder that was reached, folders first, each group by name.
 type Tree = HashMap<PathBuf, Vec<(OsString, bool)>>;
 
-fn show(place: &Place, left_out: &Override, stopped: &dyn Fn() -> bool) -> Result<Outcome, String> {
+fn show(place: &Place, left_out: &Override, project: &Path, walk: &mut Walk<'_>, private: &Private) -> Result<Outcome, String> {
     let metadata = place.real.metadata().map_err(|error| crate::paths::trouble(place, &error))?;
     if !metadata.is_dir() {
         return Err(format!("{} is not a folder; use read for a file.", place.name));
     }
-    let (tree, depth) = reach(&place.real, left_out, stopped);
+    let tree = reach(&place.real, left_out, project, walk, private);
     let shown = choose(&place.real, &tree);
-    let mut page =
-        Page { tree: &tree, shown: &shown, depth, output: format!("{}/\n", place.name.trim_end_matches('/')), lines: 0, unopened: 0 };
+    let mut page = Page { tree: &tree, shown: &shown, output: format!("{}/\n", place.name.trim_end_matches('/')), lines: 0, unopened: 0 };
     page.render(&place.real, 1);
     if page.unopened != 0 {
         page.output.push_str(&format!("({} folders marked … were not opened; call list with their path)\n", page.unopened));
     }
+    page.output.push_str(&walk.walked.note());
     let metadata = json!({"count": page.lines, "truncated": page.unopened != 0});
-    Ok(Outcome::Done { output: page.output.into(), title: place.name.clone(), metadata: Some(metadata), attachments: Vec::new() })
+    Ok(Outcome::Done { output: page.output.into(), title: title(&place.name), metadata: Some(metadata), attachments: Vec::new() })
 }
 
-/// Walks one level deeper each time until there is enough to show, so that a huge folder costs little.
-fn reach(folder: &Path, left_out: &Override, stopped: &dyn Fn() -> bool) -> (Tree, usize) {
-    let mut before = 0;
-    let mut depth = 1;
-    loop {
-        let walk = walk::builder(folder).overrides(left_out.clone()).max_depth(Some(depth)).build();
-        let mut tree = Tree::new();
-        let mut count = 0;
-        for entry in walk.flatten().filter(|entry| entry.depth() != 0).take(ENTRIES_COUNTED_MAX) {
-            count += 1;
-            let parent = entry.path().parent().unwrap_or(folder).to_owned();
-            tree.entry(parent).or_default().push((entry.file_name().to_owned(), entry.file_type().is_some_and(|kind| kind.is_dir())));
+/// Opens folder after folder, level by level, until there is enough to show, so that a huge tree costs little.
+fn reach(folder: &Path, left_out: &Override, project: &Path, walk: &mut Walk<'_>, private: &Private) -> Tree {
+    let mut tree = Tree::new();
+    let mut level: Vec<(PathBuf, Option<Arc<Ignored>>)> = vec![(folder.to_owned(), None)];
+    let (mut count, mut depth) = (0, 0);
+    while !level.is_empty() && count < ENTRIES_MAX && depth < DEPTH_MAX {
+        let mut below = Vec::new();
+        for (path, above) in level {
+            if ENTRIES_COUNTED_MAX <= count || walk.is_over() {
+                return tree;
+            }
+            let ignored = above.map_or_else(|| Ignored::of(folder, project, private), |above| above.with(&path, private));
+            let mut entries = walk.entries(&path, &ignored);
+            entries.retain(|entry| !left_out.matched(&entry.path, entry.is_folder).is_ignore());
+            count += entries.len();
+            // Folders first, each group by name.
+            entries.sort_by_key(|entry| !entry.is_folder);
+            for entry in entries.iter().filter(|entry| entry.is_folder).take(ENTRIES_OF_FOLDER_MAX) {
+                below.push((entry.path.clone(), Some(Arc::clone(&ignored))));
+            }
+            let name = |path: &Path| path.file_name().map(OsStr::to_owned).unwrap_or_default();
+            tree.insert(path, entries.iter().map(|entry| (name(&entry.path), entry.is_folder)).collect());
         }
-        tree.values_mut().for_each(|entries| entries.sort_by(|one, other| other.1.cmp(&one.1).then_with(|| one.0.cmp(&other.0))));
-        if ENTRIES_MAX <= count || count == before || DEPTH_MAX <= depth || stopped() {
-            return (tree, depth);
-        }
-        (before, depth) = (count, depth + 1);
+        (level, depth) = (below, depth + 1);
     }
+    tree
 }
 
 /// How many entries of each folder are shown, wide before deep.
@@ -152,8 +173,6 @@ fn choose(folder: &Path, tree: &Tree) -> HashMap<PathBuf, usize> {
 struct Page<'a> {
     tree: &'a Tree,
     shown: &'a HashMap<PathBuf, usize>,
-    /// Folders at this depth were not walked into.
-    depth: usize,
     output: String,
     lines: usize,
     unopened: usize,
@@ -171,7 +190,7 @@ impl Page<'_> {
                 self.output.push_str(&format!("{indent}{name}\n"));
                 continue;
             }
-            let opened = self.shown.contains_key(&path) && depth < self.depth;
+            let opened = self.shown.contains_key(&path) && self.tree.contains_key(&path);
             self.unopened += usize::from(!opened);
             self.output.push_str(&format!("{indent}{name}/{}\n", if opened { "" } else { " …" }));
             if opened {

@@ -10,6 +10,9 @@ use std::{
 };
 
 use posse_session::{Touch, Workspace};
+use rustix::io::Errno;
+
+use crate::{private::Private, text::most_alike};
 
 /// The kernel gives up after as many.
 const LINKS_MAX: usize = 40;
@@ -29,23 +32,29 @@ pub(crate) struct Place {
     pub(crate) name: String,
     /// The name as it was spelled, when links make it another one.
     spelled: Option<String>,
+    /// There are links on the way.
+    pub(crate) linked: bool,
     inside: bool,
     readable: bool,
 }
 
 impl Place {
-    /// What the model wrote, relative to the workspace's folder.
-    pub(crate) fn of(workspace: &dyn Workspace, text: &str) -> Self {
+    /// What the model wrote, relative to the workspace's folder. An error is for the model.
+    pub(crate) fn of(workspace: &dyn Workspace, text: &str) -> Result<Self, String> {
         Self::at(workspace, &absolute(workspace.cwd(), text))
     }
 
-    pub(crate) fn at(workspace: &dyn Workspace, path: &Path) -> Self {
-        let real = real(path);
+    pub(crate) fn at(workspace: &dyn Workspace, path: &Path) -> Result<Self, String> {
+        let tidied = tidy(path);
+        let spelled = name_in(workspace.root(), &tidied);
+        let real = real(path).map_err(|error| format!("{spelled}: {error}"))?;
         let name = name_in(workspace.root(), &real);
-        let spelled = Some(name_in(workspace.root(), &tidy(path))).filter(|spelled| *spelled != name);
+        if Private::of(workspace).covers(&real) {
+            return Err(format!("{name} is in posse's own data folder, which no tool opens."));
+        }
         let inside = real.starts_with(workspace.root());
         let readable = inside || workspace.readable_roots().iter().any(|root| real.starts_with(root));
-        Self { real, name, spelled, inside, readable }
+        Ok(Self { linked: tidied != real, spelled: Some(spelled).filter(|spelled| *spelled != name), real, name, inside, readable })
     }
 
     /// Reading this: the key with the name, and the folder if it is one nobody opened for reading.
@@ -89,7 +98,8 @@ pub(crate) fn absolute(cwd: &Path, text: &str) -> PathBuf {
 }
 
 /// Follows every link of an absolute path, also those that lead nowhere; what does not exist is kept as it is spelled.
-pub(crate) fn real(path: &Path) -> PathBuf {
+/// Too many links are an error, as they are for the kernel: what lies behind them is not known to be inside.
+pub(crate) fn real(path: &Path) -> io::Result<PathBuf> {
     let mut rest: VecDeque<PathBuf> = path.components().map(|part| PathBuf::from(part.as_os_str())).collect();
     let mut done = PathBuf::from("/");
     let mut links = 0;
@@ -99,10 +109,11 @@ pub(crate) fn real(path: &Path) -> PathBuf {
             Some(Component::ParentDir) => drop(done.pop()),
             Some(Component::Normal(name)) => {
                 done.push(name);
-                if links < LINKS_MAX
-                    && let Ok(target) = fs::read_link(&done)
-                {
+                if let Ok(target) = fs::read_link(&done) {
                     links += 1;
+                    if LINKS_MAX < links {
+                        return Err(Errno::LOOP.into());
+                    }
                     done.pop();
                     for part in target.components().rev() {
                         rest.push_front(PathBuf::from(part.as_os_str()));
@@ -112,7 +123,7 @@ pub(crate) fn real(path: &Path) -> PathBuf {
             _ => {}
         }
     }
-    done
+    Ok(done)
 }
 
 /// Without `.` and `..`, by spelling only.
@@ -159,7 +170,7 @@ fn near_names(path: &Path) -> Vec<String> {
     if let Some(other_case) = folded.iter().position(|name| *name == wanted) {
         return vec![names[other_case].clone()];
     }
-    let mut close = similar::get_close_matches(wanted.as_str(), &candidates, NEAR_NAMES_MAX, 0.6);
+    let mut close = most_alike(&wanted, &candidates, NEAR_NAMES_MAX, 0.6);
     close.extend(
         candidates.iter().filter(|name| 3 <= wanted.len() && (name.contains(&wanted) || wanted.contains(**name) && 3 <= name.len())),
     );
@@ -188,11 +199,25 @@ mod tests {
         symlink("/nowhere/at/all", root.join("dangling")).unwrap();
         symlink("sub", root.join("link")).unwrap();
         symlink("loop", root.join("loop")).unwrap();
-        assert_eq!(real(&root.join("link/../new.txt")), root.join("new.txt"));
-        assert_eq!(real(&root.join("link/new.txt")), root.join("sub/new.txt"));
-        assert_eq!(real(&root.join("dangling/x")), Path::new("/nowhere/at/all/x"));
-        assert_eq!(real(&root.join("loop")).file_name().unwrap(), "loop");
-        assert_eq!(real(Path::new("/../../etc/./passwd")), Path::new("/etc/passwd"));
+        assert_eq!(real(&root.join("link/../new.txt")).unwrap(), root.join("new.txt"));
+        assert_eq!(real(&root.join("link/new.txt")).unwrap(), root.join("sub/new.txt"));
+        assert_eq!(real(&root.join("dangling/x")).unwrap(), Path::new("/nowhere/at/all/x"));
+        assert_eq!(real(Path::new("/../../etc/./passwd")).unwrap(), Path::new("/etc/passwd"));
+    }
+
+    #[test]
+    fn too_many_links_are_an_error_and_not_a_path() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        symlink("/etc/passwd", root.join("link-1")).unwrap();
+        for n in 2..=41 {
+            symlink(format!("link-{}", n - 1), root.join(format!("link-{n}"))).unwrap();
+        }
+        symlink("loop", root.join("loop")).unwrap();
+        assert_eq!(real(&root.join("link-40")).unwrap(), Path::new("/etc/passwd"));
+        for name in ["link-41", "loop"] {
+            assert_eq!(real(&root.join(name)).unwrap_err().raw_os_error(), Some(Errno::LOOP.raw_os_error()), "{name}");
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::{
     fs::{self, File},
     io::{self, BufReader, Read as _, Seek},
     sync::Arc,
+    time::Instant,
 };
 
 use posse_session::{BoxFuture, Look, Outcome, Part, Tool, ToolCall, ToolContext, ToolSpec, Workspace};
@@ -13,9 +14,13 @@ use serde_json::{Value, json};
 
 use crate::{
     arguments::{Arguments, FILE_PATH, Parameter},
-    files,
+    blocking::blocking,
+    files::{self, Memory},
+    judged::Judged,
     paths::{Place, trouble},
-    text::{Lines, base64, visible},
+    private::Private,
+    text::{Lines, base64, title, visible},
+    walk::TIME_MAX,
 };
 
 const OFFSET: Parameter = Parameter::new("offset", &["startLine", "line"]);
@@ -38,9 +43,11 @@ const INLINE_BYTES_MAX: u64 = 1024 * 1024;
 /// Beyond the window lines are only counted, in files up to this size.
 const COUNTED_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-pub(crate) struct Read(ToolSpec);
+pub(crate) struct Read {
+    spec: ToolSpec,
+    judged: Judged,
+}
 
-#[derive(Clone)]
 struct Wanted {
     place: Place,
     offset: u64,
@@ -49,7 +56,7 @@ struct Wanted {
 
 impl Read {
     pub(crate) fn new() -> Self {
-        Self(ToolSpec {
+        let spec = ToolSpec {
             name: "read".into(),
             description: "Read a file, a window of it, or an image. Each line is shown as `number|text`; the number and the bar are not part of the file. \
                 Up to 2000 lines are shown; for more, call again with the offset that the answer names. A directory gives its entries. \
@@ -64,52 +71,51 @@ impl Read {
                 },
                 "required": ["filePath"]
             }),
-        })
+        };
+        Self { spec, judged: Judged::default() }
     }
 }
 
 impl Tool for Read {
     fn spec(&self) -> &ToolSpec {
-        &self.0
+        &self.spec
     }
 
     fn look(&self, input: &Value, workspace: &dyn Workspace) -> Result<Look, String> {
         let wanted = wanted(input, workspace)?;
-        Ok(Look { touches: wanted.place.read_touches("read"), repeatable: true, title: wanted.place.name })
+        let touches = wanted.place.read_touches("read");
+        self.judged.note(input, &touches);
+        Ok(Look { touches, repeatable: true, title: title(&wanted.place.name) })
     }
 
     fn run<'a>(&'a self, call: &'a ToolCall, context: &'a ToolContext) -> BoxFuture<'a, Outcome> {
         Box::pin(async move {
-            let wanted = match wanted(&call.input, &*context.workspace) {
+            let workspace = &*context.workspace;
+            let wanted = wanted(&call.input, workspace).and_then(|wanted| {
+                self.judged.check(&call.input, &wanted.place.read_touches("read"), &wanted.place)?;
+                Ok(wanted)
+            });
+            let wanted = match wanted {
                 Ok(wanted) => wanted,
                 Err(words) => return Outcome::failed(words),
             };
-            let place = wanted.place.clone();
-            let large = fs::metadata(&place.real).is_ok_and(|metadata| INLINE_BYTES_MAX < metadata.len());
-            let shown = if large {
-                let stop = Arc::clone(&context.stop);
-                tokio::task::spawn_blocking(move || show(&wanted, &|| stop.is_stopped()))
-                    .await
-                    .unwrap_or_else(|error| Err(format!("read: {error}")))
-            } else {
-                show(&wanted, &|| false)
-            };
-            match shown {
-                Ok(shown) => {
-                    if shown.is_text {
-                        files::remember(context, &place.real, shown.whole.as_deref());
-                    }
-                    Outcome::Done {
-                        output: shown.output.into(),
-                        title: place.name,
-                        metadata: Some(shown.metadata),
-                        attachments: shown.attachments,
-                    }
-                }
-                Err(words) => Outcome::failed(words),
+            let (private, memory) = (Private::of(workspace), Arc::clone(&context.memory));
+            let small = fs::metadata(&wanted.place.real).is_ok_and(|metadata| metadata.is_file() && metadata.len() <= INLINE_BYTES_MAX);
+            if small {
+                return outcome(&wanted, &private, &memory, &|| false).unwrap_or_else(Outcome::failed);
             }
+            blocking("read", context, move |stopped| outcome(&wanted, &private, &memory, stopped)).await
         })
     }
+}
+
+fn outcome(wanted: &Wanted, private: &Private, memory: &Memory, stopped: &dyn Fn() -> bool) -> Result<Outcome, String> {
+    let shown = show(wanted, private, stopped)?;
+    if shown.is_text {
+        files::remember(memory, &wanted.place.real, shown.whole.as_deref());
+    }
+    let (output, title) = (shown.output.into(), title(&wanted.place.name));
+    Ok(Outcome::Done { output, title, metadata: Some(shown.metadata), attachments: shown.attachments })
 }
 
 struct Shown {
@@ -130,19 +136,19 @@ impl Shown {
 fn wanted(input: &Value, workspace: &dyn Workspace) -> Result<Wanted, String> {
     let arguments = Arguments::new("read", input)?;
     Ok(Wanted {
-        place: Place::of(workspace, arguments.filled_text(FILE_PATH)?),
+        place: Place::of(workspace, arguments.filled_text(FILE_PATH)?)?,
         offset: arguments.maybe_number(OFFSET)?.unwrap_or(1).max(1),
         limit: arguments.maybe_number(LIMIT)?.filter(|limit| *limit != 0).unwrap_or(LINES_MAX).min(LINES_MAX),
     })
 }
 
-fn show(wanted: &Wanted, stopped: &dyn Fn() -> bool) -> Result<Shown, String> {
+fn show(wanted: &Wanted, private: &Private, stopped: &dyn Fn() -> bool) -> Result<Shown, String> {
     let place = &wanted.place;
     let trouble = |error: io::Error| trouble(place, &error);
     if fs::metadata(&place.real).map_err(trouble)?.is_dir() {
-        return show_directory(wanted).map_err(trouble);
+        return show_directory(wanted, stopped).map_err(trouble);
     }
-    let (mut file, metadata) = files::open_regular(&place.real).map_err(trouble)?;
+    let (mut file, metadata) = files::open_regular(&place.real, private).map_err(trouble)?;
     let mut probe = Vec::new();
     file.by_ref().take(PROBE_BYTES as u64).read_to_end(&mut probe).map_err(trouble)?;
     file.rewind().map_err(trouble)?;
@@ -183,10 +189,10 @@ fn show_text(wanted: &Wanted, input: impl io::BufRead, count_all: bool, stopped:
     let (mut number, mut last, mut crlf, mut more) = (0, 0, false, false);
     while let Some(line) = lines.next().map_err(|error| trouble(place, &error))? {
         number += 1;
+        if number % 4096 == 0 && stopped() {
+            return Err("read was stopped.".into());
+        }
         if number < *offset {
-            if number % 4096 == 0 && stopped() {
-                return Err("read was stopped.".into());
-            }
             continue;
         }
         if more {
@@ -238,11 +244,16 @@ fn numbered(number: u64, kept: &[u8], bytes: u64, crlf: &mut bool) -> String {
     }
 }
 
-fn show_directory(wanted: &Wanted) -> io::Result<Shown> {
+fn show_directory(wanted: &Wanted, stopped: &dyn Fn() -> bool) -> io::Result<Shown> {
+    let begun = Instant::now();
     let mut names: Vec<String> = Vec::new();
-    let mut total = 0usize;
-    for entry in fs::read_dir(&wanted.place.real)? {
+    let (mut total, mut least) = (0usize, "");
+    for entry in files::open_folder(&wanted.place.real)? {
         let entry = entry?;
+        if total % 1024 == 1023 && (stopped() || TIME_MAX < begun.elapsed()) {
+            least = "at least ";
+            break;
+        }
         total += 1;
         if names.len() < ENTRIES_MAX * 20 {
             let slash = if entry.file_type().is_ok_and(|kind| kind.is_dir()) { "/" } else { "" };
@@ -251,7 +262,7 @@ fn show_directory(wanted: &Wanted) -> io::Result<Shown> {
     }
     names.sort();
     names.truncate(ENTRIES_MAX);
-    let mut output = format!("{} is a directory with {total} entries:\n{}", wanted.place.name, names.join("\n"));
+    let mut output = format!("{} is a directory with {least}{total} entries:\n{}", wanted.place.name, names.join("\n"));
     if names.len() < total {
         output.push_str(&format!("\n({} more; use glob or list to see them)", total - names.len()));
     }

@@ -8,10 +8,26 @@ use std::{
     io::{self, BufRead},
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
+    time::{Duration, Instant},
 };
+
+use serde_json::Value;
 
 /// A cut moves at most this far to fall between two lines.
 const LINE_SEARCH_BYTES: usize = 200;
+
+/// A title is one line of a list.
+const TITLE_CHARS_MAX: usize = 120;
+
+/// What is attached to an outcome for screens is part of an event, which must stay small. As JSON, escapes and all.
+const METADATA_BYTES_MAX: usize = 2 * 1024;
+
+/// Comparing letter by letter takes time by the square of the length; longer texts are not what anyone misspelled.
+pub(crate) const ALIKE_BYTES_MAX: usize = 1024;
+/// A suggestion is worth no more waiting than this.
+const ALIKE_TIME_MAX: Duration = Duration::from_millis(100);
+/// Compared between two looks at the clock.
+const ALIKE_AT_ONCE: usize = 8;
 
 /// A text within its bound.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,6 +69,47 @@ pub fn cap_to_spool(text: &str, max: usize, spool: &Path, name: &str) -> io::Res
 /// The words in the middle of a long output.
 pub(crate) fn gap(omitted: u64, path: &Path) -> String {
     format!("... {omitted} bytes omitted; full output: {} (use read with offset, or grep)", path.display())
+}
+
+/// The first line of a text, short enough for a list.
+pub(crate) fn title(text: &str) -> String {
+    let line = text.trim().lines().next().unwrap_or_default();
+    match line.char_indices().nth(TITLE_CHARS_MAX) {
+        None => line.to_owned(),
+        Some(_) => line.chars().take(TITLE_CHARS_MAX - 1).chain(['…']).collect(),
+    }
+}
+
+/// Metadata within its bound: `long`, a text of it, is cut until all fits, and without that everything is left out.
+pub(crate) fn small(mut metadata: Value, long: &str) -> Option<Value> {
+    let whole = metadata.get(long).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let mut room = METADATA_BYTES_MAX;
+    while METADATA_BYTES_MAX < metadata.to_string().len() {
+        if room < METADATA_BYTES_MAX / 32 || whole.is_empty() {
+            return None;
+        }
+        room = room * 3 / 4;
+        metadata[long] = cap(&whole, room, |omitted| format!("... {omitted} bytes omitted")).text.into();
+    }
+    Some(metadata)
+}
+
+/// The candidates that look most like a word, the best first; of a great many or of long ones only some are compared.
+pub(crate) fn most_alike<'a>(word: &str, candidates: &[&'a str], most: usize, alike: f32) -> Vec<&'a str> {
+    let begun = Instant::now();
+    let mut best: Vec<&str> = Vec::new();
+    if ALIKE_BYTES_MAX < word.len() {
+        return best;
+    }
+    let short: Vec<&str> = candidates.iter().copied().filter(|candidate| candidate.len() <= ALIKE_BYTES_MAX).collect();
+    for some in short.chunks(ALIKE_AT_ONCE) {
+        best.extend(similar::get_close_matches(word, some, most, alike));
+        best = similar::get_close_matches(word, &best, most, alike);
+        if ALIKE_TIME_MAX < begun.elapsed() {
+            break;
+        }
+    }
+    best
 }
 
 /// The path of a file in the spool, which is made private if it is not there yet.
@@ -241,6 +298,26 @@ mod tests {
         assert_eq!(cap("short", 600, |_| String::new()), Capped { text: "short".into(), omitted: 0 });
         // Never inside a letter.
         assert!(cap(&"ü".repeat(1000), 101, |_| "-".into()).text.len() <= 101);
+    }
+
+    #[test]
+    fn metadata_is_small_as_json_whatever_is_in_it() {
+        for text in ["plain\n".repeat(10_000), "\u{1}".repeat(10_000), "\"\\\t".repeat(10_000), "ü".repeat(10_000)] {
+            let small = small(serde_json::json!({"path": "a", "diff": text, "n": 1}), "diff").unwrap();
+            assert!(small.to_string().len() <= 2048 && small["diff"].as_str().unwrap().contains("bytes omitted"), "{small}");
+            assert!(200 < small["diff"].as_str().unwrap().len());
+        }
+        let fits = serde_json::json!({"path": "a", "diff": "short"});
+        assert_eq!(small(fits.clone(), "diff"), Some(fits));
+        assert_eq!(small(serde_json::json!({"path": "p".repeat(4096), "diff": "d"}), "diff"), None);
+    }
+
+    #[test]
+    fn titles_are_one_short_line() {
+        assert_eq!(title("  a b\nc"), "a b");
+        assert_eq!(title(&"ü".repeat(500)).chars().count(), 120);
+        assert!(title(&"ü".repeat(500)).ends_with('…'));
+        assert_eq!(title(&"x".repeat(120)), "x".repeat(120));
     }
 
     #[test]

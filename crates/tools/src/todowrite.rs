@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use crate::{
     arguments::{Arguments, Parameter},
     files::memory,
+    text::small,
 };
 
 const TODOS: Parameter = Parameter::new("todos", &["items", "list", "tasks"]);
@@ -20,8 +21,6 @@ const PRIORITIES: [&str; 3] = ["high", "medium", "low"];
 const TODOS_MAX: usize = 100;
 /// One line of text each.
 const CONTENT_CHARS_MAX: usize = 500;
-/// The list is in an event, which must stay small; a larger one is in the session's memory only.
-const METADATA_BYTES_MAX: usize = 8 * 1024;
 
 pub(crate) struct TodoWrite(ToolSpec);
 
@@ -76,7 +75,8 @@ impl Tool for TodoWrite {
             let (output, title) = rendered(&todos);
             let list = Value::Array(todos);
             memory(context).insert("todos".into(), list.clone());
-            let metadata = Some(json!({"todos": list})).filter(|metadata| metadata.to_string().len() <= METADATA_BYTES_MAX);
+            // A long list is in the session's memory only.
+            let metadata = small(json!({"todos": list}), "");
             Outcome::Done { output: output.into(), title, metadata, attachments: Vec::new() }
         })
     }

@@ -17,6 +17,7 @@ pub struct LocalWorkspace {
     cwd: PathBuf,
     keeper: Arc<Keeper>,
     readable_roots: Vec<PathBuf>,
+    private_roots: Vec<PathBuf>,
 }
 
 impl LocalWorkspace {
@@ -29,12 +30,19 @@ impl LocalWorkspace {
         if !cwd.is_dir() {
             return Err(io::Error::new(io::ErrorKind::NotADirectory, format!("{} is not a folder", cwd.display())));
         }
-        Ok(Self { root, cwd, keeper, readable_roots: Vec::new() })
+        Ok(Self { root, cwd, keeper, readable_roots: Vec::new(), private_roots: Vec::new() })
     }
 
     /// Folders outside the root that may be read without asking: the spool, skills. They may not exist yet.
     pub fn with_readable_roots(mut self, roots: impl IntoIterator<Item = PathBuf>) -> Self {
-        self.readable_roots = roots.into_iter().map(|root| crate::paths::real(&root)).collect();
+        // A folder behind a loop of links does not exist, so there is nothing to open for reading.
+        self.readable_roots = roots.into_iter().filter_map(|root| crate::paths::real(&root).ok()).collect();
+        self
+    }
+
+    /// Folders that no tool may open inside this process, except readable roots in them: where posse's databases are.
+    pub fn with_private_roots(mut self, roots: impl IntoIterator<Item = PathBuf>) -> Self {
+        self.private_roots = roots.into_iter().map(|root| crate::paths::real(&root).unwrap_or(root)).collect();
         self
     }
 }
@@ -50,6 +58,10 @@ impl Workspace for LocalWorkspace {
 
     fn readable_roots(&self) -> &[PathBuf] {
         &self.readable_roots
+    }
+
+    fn private_roots(&self) -> &[PathBuf] {
+        &self.private_roots
     }
 
     fn spawn<'a>(&'a self, line: CommandLine) -> BoxFuture<'a, Result<Arc<dyn Process>, SpawnError>> {

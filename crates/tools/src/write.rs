@@ -1,21 +1,30 @@
-//! `write`: a whole file, new or replaced, in one step.
+//! `write`: a whole file, new or replaced, in one step. How a file is put in place safely is in `files.rs`.
+
+use std::sync::Arc;
 
 use posse_session::{BoxFuture, Look, Outcome, Tool, ToolCall, ToolContext, ToolSpec, Workspace};
 use serde_json::{Value, json};
 
 use crate::{
     arguments::{Arguments, FILE_PATH, Parameter},
-    files,
+    blocking::blocking,
+    files::{self, Memory},
+    judged::Judged,
     paths::{Place, trouble},
+    private::Private,
+    text::{small, title},
 };
 
 const CONTENT: Parameter = Parameter::new("content", &["contents", "text", "fileText"]);
 
-pub(crate) struct Write(ToolSpec);
+pub(crate) struct Write {
+    spec: ToolSpec,
+    judged: Judged,
+}
 
 impl Write {
     pub(crate) fn new() -> Self {
-        Self(ToolSpec {
+        let spec = ToolSpec {
             name: "write".into(),
             description: "Write a whole file: a new one (missing folders are made), or a replacement for all of an existing one. \
                 To change part of a file use edit, which sends less and cannot lose the rest. Read an existing file before you replace it; \
@@ -29,52 +38,67 @@ impl Write {
                 },
                 "required": ["filePath", "content"]
             }),
-        })
+        };
+        Self { spec, judged: Judged::default() }
     }
 }
 
 impl Tool for Write {
     fn spec(&self) -> &ToolSpec {
-        &self.0
+        &self.spec
     }
 
     fn look(&self, input: &Value, workspace: &dyn Workspace) -> Result<Look, String> {
         let (place, _) = wanted(input, workspace)?;
-        Ok(Look { touches: place.write_touches("edit"), repeatable: false, title: place.name })
+        let touches = place.write_touches("edit");
+        self.judged.note(input, &touches);
+        Ok(Look { touches, repeatable: false, title: title(&place.name) })
     }
 
     fn run<'a>(&'a self, call: &'a ToolCall, context: &'a ToolContext) -> BoxFuture<'a, Outcome> {
         Box::pin(async move {
-            let written = wanted(&call.input, &*context.workspace).and_then(|(place, content)| write(&place, content, context));
-            written.unwrap_or_else(Outcome::failed)
+            let workspace = &*context.workspace;
+            let wanted = wanted(&call.input, workspace).and_then(|(place, content)| {
+                self.judged.check(&call.input, &place.write_touches("edit"), &place)?;
+                Ok((place, content.to_owned()))
+            });
+            let (private, memory) = (Private::of(workspace), Arc::clone(&context.memory));
+            blocking("write", context, move |stopped| {
+                let (place, content) = wanted?;
+                write(&place, &content, &private, &memory, stopped)
+            })
+            .await
         })
     }
 }
 
 fn wanted<'a>(input: &'a Value, workspace: &dyn Workspace) -> Result<(Place, &'a str), String> {
     let arguments = Arguments::new("write", input)?;
-    let place = Place::of(workspace, arguments.filled_text(FILE_PATH)?);
+    let place = Place::of(workspace, arguments.filled_text(FILE_PATH)?)?;
     Ok((place, arguments.text(CONTENT)?))
 }
 
-fn write(place: &Place, content: &str, context: &ToolContext) -> Result<Outcome, String> {
+fn write(place: &Place, content: &str, private: &Private, memory: &Memory, stopped: &dyn Fn() -> bool) -> Result<Outcome, String> {
     if place.real.is_dir() {
         return Err(format!("{} is a directory; name a file in it.", place.name));
     }
     let _only = files::one_writer();
     // What cannot be loaded as text (binary, huge) can still be replaced, only without a hash of what was there.
-    let (existed, before) = match files::load_text(place) {
+    let (existed, before) = match files::load_text(place, private) {
         Ok(before) => (before.is_some(), before),
         Err(_) if place.real.is_file() => (true, None),
         Err(words) => return Err(words),
     };
     if let Some(before) = &before
-        && files::is_stale(context, &place.real, before)
+        && files::is_stale(memory, &place.real, before)
     {
         return Err(files::stale_words(place));
     }
-    files::write_whole(&place.real, content.as_bytes()).map_err(|error| trouble(place, &error))?;
-    files::remember(context, &place.real, Some(content.as_bytes()));
+    if stopped() {
+        return Ok(Outcome::cancelled("Stopped before anything was written."));
+    }
+    files::write_whole(&place.real, content.as_bytes(), private).map_err(|error| trouble(place, &error))?;
+    files::remember(memory, &place.real, Some(content.as_bytes()));
     let lines = content.lines().count();
     let verb = match (&before, existed) {
         (_, false) => "Created",
@@ -83,8 +107,8 @@ fn write(place: &Place, content: &str, context: &ToolContext) -> Result<Outcome,
     };
     Ok(Outcome::Done {
         output: format!("{verb} {} ({lines} lines, {} bytes).", place.name, content.len()).into(),
-        title: place.name.clone(),
-        metadata: Some(json!({"path": place.name, "created": !existed, "lines": lines})),
+        title: title(&place.name),
+        metadata: small(json!({"path": place.name, "created": !existed, "lines": lines}), "path"),
         attachments: vec![files::patch(place, before.as_deref(), content)],
     })
 }

@@ -235,3 +235,19 @@ async fn a_dead_keeper_makes_the_call_lost() {
     assert!(words(&outcome).starts_with("begun\n(the process that watches commands died"), "{}", words(&outcome));
     assert_eq!(office.say("bash", json!({"command": "echo again"})).await, "again\n");
 }
+
+#[tokio::test]
+async fn a_project_whose_name_is_no_text_works() {
+    use std::os::unix::ffi::OsStrExt;
+    let mut office = Office::new();
+    let root = office.root.join(std::ffi::OsStr::from_bytes(b"bad-\xff-name"));
+    fs::create_dir_all(root.join("sub")).unwrap();
+    let workspace = posse_tools::LocalWorkspace::new(&root, &root, std::sync::Arc::clone(&office.keeper)).unwrap();
+    office.context.workspace = std::sync::Arc::new(workspace);
+    assert_eq!(office.say("bash", json!({"command": "cd sub; echo hi > made.txt"})).await, "(no output)\n");
+    assert_eq!(office.say("bash", json!({"command": "basename \"$PWD\"; cat made.txt"})).await, "sub\nhi\n", "the folder is kept");
+    assert_eq!(fs::read_to_string(root.join("sub/made.txt")).unwrap(), "hi\n");
+    // A spool of such a name too; there only the folder is not kept.
+    office.context.spool = root.join("spool");
+    assert_eq!(office.say("bash", json!({"command": "echo out"})).await, "out\n");
+}

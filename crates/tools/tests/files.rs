@@ -7,12 +7,13 @@ mod common;
 use std::{
     fs,
     os::unix::fs::{PermissionsExt, symlink},
+    path::Path,
     process::Command,
     time::Duration,
 };
 
 use common::{Office, metadata, words};
-use posse_session::{Outcome, Part};
+use posse_session::{Outcome, Part, ToolCall};
 use serde_json::json;
 
 #[tokio::test]
@@ -299,4 +300,156 @@ async fn parallel_edits_of_one_file_lose_nothing() {
         assert!(said.starts_with("Edited"), "{said}");
     }
     assert_eq!(office.text_of("a.txt"), (0..20).map(|n| format!("[{n}]\n")).collect::<String>());
+}
+
+#[tokio::test]
+async fn forty_one_links_do_not_lead_out_unnoticed() {
+    let office = Office::new();
+    let outside = office.root.parent().unwrap().join("secret");
+    fs::write(&outside, "s").unwrap();
+    symlink(&outside, office.root.join("l1")).unwrap();
+    for n in 2..=41 {
+        symlink(format!("l{}", n - 1), office.root.join(format!("l{n}"))).unwrap();
+    }
+    for (tool, input) in [
+        ("read", json!({"filePath": "l41"})),
+        ("write", json!({"filePath": "l41", "content": "x"})),
+        ("grep", json!({"pattern": "s", "path": "l41"})),
+        ("bash", json!({"command": "pwd", "workdir": "l41"})),
+    ] {
+        assert_eq!(office.touches(tool, input.clone()), ["error: l41: Too many levels of symbolic links (os error 40)"], "{tool}");
+        assert!(office.say(tool, input).await.contains("Too many levels of symbolic links"));
+    }
+    assert_eq!(fs::read_to_string(outside).unwrap(), "s");
+}
+
+#[tokio::test]
+async fn what_was_judged_is_what_is_touched() {
+    let office = Office::new();
+    let outside = office.root.parent().unwrap().join("outside");
+    fs::create_dir(&outside).unwrap();
+    fs::write(outside.join("a.txt"), "theirs\n").unwrap();
+    let swap = |name: &str, target: &Path| {
+        let path = office.root.join(name);
+        if path.is_symlink() {
+            fs::remove_file(&path).unwrap();
+        } else {
+            fs::remove_dir_all(&path).unwrap();
+        }
+        symlink(target, path).unwrap();
+    };
+    for (tool, input) in [
+        ("read", json!({"filePath": "sub/a.txt"})),
+        ("write", json!({"filePath": "sub/a.txt", "content": "x"})),
+        ("edit", json!({"filePath": "sub/a.txt", "oldString": "theirs", "newString": "x"})),
+        ("grep", json!({"pattern": "theirs", "path": "sub"})),
+        ("glob", json!({"pattern": "sub/*"})),
+        ("list", json!({"path": "sub"})),
+        ("bash", json!({"command": "cat a.txt", "workdir": "sub"})),
+    ] {
+        let sub = office.root.join("sub");
+        let _ = fs::remove_file(&sub);
+        fs::create_dir_all(&sub).unwrap();
+        fs::write(sub.join("a.txt"), "ours\n").unwrap();
+        let outcome = office.run_after(tool, input, || swap("sub", &outside)).await;
+        let said = words(&outcome);
+        assert!(said.contains(": the path changed since it was judged, so nothing was done."), "{tool}: {said}");
+    }
+    assert_eq!(fs::read_to_string(outside.join("a.txt")).unwrap(), "theirs\n");
+    // Inside of the project a rule may protect one file and not the other.
+    office.file("open/a.txt", "");
+    office.file("protected/a.txt", "kept");
+    symlink("open", office.root.join("link")).unwrap();
+    let write = json!({"filePath": "link/a.txt", "content": "x"});
+    let outcome = office.run_after("write", write.clone(), || swap("link", Path::new("protected"))).await;
+    assert!(words(&outcome).contains("changed since it was judged"), "{outcome:?}");
+    assert_eq!(office.text_of("protected/a.txt"), "kept");
+    // A link that stays what it is can be used, also one that leads out: it was judged as that.
+    assert_eq!(office.say("write", write.clone()).await, "Overwrote link/a.txt (1 lines, 1 bytes).".replace("link", "protected"));
+    assert_eq!(office.say("read", json!({"filePath": "sub/a.txt"})).await, "1|theirs\n");
+    // After a restart no look is known: a plain path is what was spelled, a link could be anything.
+    let run = async |input: serde_json::Value| {
+        let call = ToolCall { id: common::fresh_call(), input };
+        words(&office.tool("write").run(&call, &office.context).await)
+    };
+    assert_eq!(run(json!({"filePath": "open/a.txt", "content": "x"})).await, "Overwrote open/a.txt (1 lines, 1 bytes).");
+    assert!(run(write).await.contains("changed since it was judged"));
+}
+
+#[tokio::test]
+async fn a_new_file_made_by_an_earlier_call_is_no_change_of_the_path() {
+    let office = Office::new();
+    let outcome = office.run_after("read", json!({"filePath": "new/a.txt"}), || drop(office.file("new/a.txt", "x\n"))).await;
+    assert_eq!(words(&outcome), "1|x\n");
+    let outcome = office.run_after("list", json!({"path": "made"}), || drop(office.file("made/a", ""))).await;
+    assert_eq!(words(&outcome), "made/\n  a\n");
+    let outcome = office.run_after("grep", json!({"pattern": "x", "path": "later"}), || drop(office.file("later/a", "x\n"))).await;
+    assert_eq!(words(&outcome), "later/a:\n  1: x\n");
+}
+
+#[tokio::test]
+async fn an_edit_costs_little_memory_before_it_is_judged() {
+    let office = Office::new();
+    office.file("a.txt", "a".repeat(1_000_000));
+    let before = resident_bytes_max();
+    let new = "b".repeat(2_000);
+    let said = office.say("edit", json!({"filePath": "a.txt", "oldString": "a", "newString": new})).await;
+    assert!(said.starts_with("failed: oldString stands at 1000000 places in a.txt (lines 1, 1,"), "{said}");
+    let said = office.say("edit", json!({"filePath": "a.txt", "oldString": "a", "newString": new, "replaceAll": true})).await;
+    assert_eq!(said, "failed: With this change a.txt would have 2000000000 bytes or more; at most 67108864 are written, so nothing was.");
+    let grown = resident_bytes_max() - before;
+    assert!(grown < 64 * 1024 * 1024, "{grown}");
+    assert_eq!(office.text_of("a.txt").len(), 1_000_000);
+}
+
+/// The most this process ever had.
+fn resident_bytes_max() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
+}
+
+#[tokio::test]
+async fn a_slow_edit_holds_up_nobody_else() {
+    let office = Office::new();
+    let line = |letter: &str| (0..900).map(|n| format!("{letter}{}", n % 7)).collect::<String>();
+    office.file("a.txt", (0..3_000).map(|n| format!("{}{n}\n", &line("ab")[..1_000])).collect::<String>());
+    let edit = json!({"filePath": "a.txt", "oldString": &line("ba")[..1_000], "newString": "x"});
+    // One thread for all: if it is held up, the ticks are late.
+    let mut worst = Duration::ZERO;
+    let edited = office.run("edit", edit);
+    tokio::pin!(edited);
+    let begun = std::time::Instant::now();
+    let outcome = loop {
+        let asleep = std::time::Instant::now();
+        tokio::select! {
+            outcome = &mut edited => break outcome,
+            () = tokio::time::sleep(Duration::from_millis(5)) => worst = worst.max(asleep.elapsed()),
+        }
+    };
+    assert!(words(&outcome).starts_with("oldString was not found in a.txt."), "{outcome:?}");
+    assert!(worst < Duration::from_millis(300), "{worst:?}");
+    assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+}
+
+#[tokio::test]
+async fn metadata_is_small_whatever_was_changed() {
+    let office = Office::new();
+    office.file("a.txt", "\u{1}\"\\\n".repeat(3_000));
+    let outcome = office.run("edit", json!({"filePath": "a.txt", "oldString": "\u{1}", "newString": "\u{2}", "replaceAll": true})).await;
+    let metadata = metadata(&outcome);
+    assert!(metadata.to_string().len() <= 2_048, "{}", metadata.to_string().len());
+    assert!(metadata["diff"].as_str().unwrap().contains("bytes omitted") && metadata["additions"] == 3_000, "{metadata}");
+}
+
+#[tokio::test]
+async fn a_stopped_or_forgotten_write_changes_nothing() {
+    let office = Office::new();
+    office.file("a.txt", "old");
+    office.stop.stop();
+    assert_eq!(
+        office.say("write", json!({"filePath": "a.txt", "content": "new"})).await,
+        "cancelled: Stopped before anything was written."
+    );
+    assert_eq!(office.text_of("a.txt"), "old");
 }

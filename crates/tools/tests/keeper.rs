@@ -254,3 +254,40 @@ fn secrets_of_posse_reach_neither_the_keeper_nor_its_commands() {
     drop(posse);
     assert!(text.contains("POSSE=1\n") && text.ends_with("end\n") && !text.contains("leaked"), "{text}");
 }
+
+/// Processes that never stay: each starts the next and is gone. Bounded in number, not in time.
+const HOPPING: &str = "hop() { (hop MARK &) ; } ; for n in $(seq 20); do hop MARK & done; sleep MARK";
+/// Grows to 200 and more, and grows again where something was killed.
+const BOMB: &str =
+    "keep() { while :; do if [ $(jobs -r | wc -l) -lt $1 ]; then sleep MARK & fi; done; }; for n in $(seq 10); do keep 20 & done; wait";
+
+#[tokio::test]
+async fn a_fork_bomb_is_ended_and_not_outrun() {
+    let office = Office::new();
+    for (name, script) in [("hopping", HOPPING), ("bomb", BOMB)] {
+        let (mark, call) = (mark(), fresh_call());
+        let process = office.context.workspace.spawn(office.command(&call, &script.replace("MARK", &mark))).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(1_500)).await;
+        let begun = Instant::now();
+        let ended = tokio::time::timeout(Duration::from_secs(10), process.end(Duration::ZERO)).await;
+        assert!(ended.is_ok(), "{name}: not ended after {:?}", begun.elapsed());
+        assert_eq!(settles_at(call.as_str(), 0, Duration::from_secs(1)), 0, "{name}");
+        println!("{name}: {:?}", begun.elapsed());
+    }
+    let next = office.context.workspace.spawn(office.command(&fresh_call(), "exit 7")).await.unwrap();
+    assert_eq!(next.wait().await, Ended::Code(7), "the keeper goes on");
+}
+
+#[test]
+fn a_fork_bomb_dies_with_posse() {
+    for (name, script) in [("hopping", HOPPING), ("bomb", BOMB)] {
+        let folder = tempfile::tempdir().unwrap();
+        let (mark, call) = (mark(), fresh_call());
+        let mut posse = Posse::hold(&folder.path().join("out"), &call, &script.replace("MARK", &mark), &[]);
+        let mut keeper = String::new();
+        BufReader::new(posse.0.stdout.take().unwrap()).read_line(&mut keeper).unwrap();
+        std::thread::sleep(Duration::from_millis(1_000));
+        drop(posse);
+        assert_eq!(settles_at(call.as_str(), 0, Duration::from_secs(10)), 0, "{name}");
+    }
+}

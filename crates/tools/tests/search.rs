@@ -196,3 +196,67 @@ fn the_tools_are_sorted_and_say_what_they_take() {
         assert!(!spec.description.contains("  "), "{}", spec.name);
     }
 }
+
+#[tokio::test]
+async fn an_ignore_file_that_is_no_file_hangs_nothing() {
+    let office = Office::new();
+    office.file("a.txt", "needle\n");
+    office.file("sub/b.txt", "needle\n");
+    for pipe in [".gitignore", ".ignore", "sub/.gitignore", "sub/.ignore", ".git/info/exclude", "../.gitignore"] {
+        let path = office.root.join(pipe);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        Command::new("mkfifo").arg(path).status().unwrap();
+    }
+    let all = async {
+        assert_eq!(office.say("grep", json!({"pattern": "needle"})).await, "a.txt:\n  1: needle\n\nsub/b.txt:\n  1: needle\n");
+        assert!(office.say("glob", json!({"pattern": "*.txt"})).await.contains("sub/b.txt"));
+        assert!(office.say("list", json!({})).await.contains("    b.txt"));
+    };
+    tokio::time::timeout(Duration::from_secs(20), all).await.expect("no hang");
+    // A huge one is read in part, and one above the project not at all.
+    let office = Office::new();
+    office.file("a.txt", "needle\n");
+    office.file(".gitignore", "x\n".repeat(40_000) + "*.txt\n");
+    office.file("../.gitignore", "*.txt\n");
+    assert_eq!(office.say("grep", json!({"pattern": "needle"})).await, "a.txt:\n  1: needle\n");
+}
+
+#[tokio::test]
+async fn grep_reads_no_env_file_that_was_not_named() {
+    let office = Office::new();
+    for name in [".env", ".env.local", "sub/prod.env", ".env.example", "a.environment"] {
+        office.file(name, "KEY=needle\n");
+    }
+    fs::create_dir(office.root.join("venv.env")).unwrap();
+    office.file("venv.env/inside.txt", "KEY=needle\n");
+    assert_eq!(
+        office.say("grep", json!({"pattern": "needle"})).await,
+        ".env.example:\n  1: KEY=needle\n\na.environment:\n  1: KEY=needle\n\nvenv.env/inside.txt:\n  1: KEY=needle\n\n\
+         (3 .env files were not searched; to search one, name it as path)"
+    );
+    assert_eq!(office.touches("grep", json!({"pattern": "needle", "path": ".env"})), ["grep needle", "read .env"]);
+    assert_eq!(office.touches("grep", json!({"pattern": "needle", "path": "sub"})), ["grep needle"]);
+    assert_eq!(office.say("grep", json!({"pattern": "needle", "path": ".env"})).await, ".env:\n  1: KEY=needle\n");
+    // A folder that became the file between look and run.
+    let outcome = office
+        .run_after("grep", json!({"pattern": "needle", "path": "sub"}), || {
+            fs::remove_dir_all(office.root.join("sub")).unwrap();
+            fs::rename(office.root.join(".env"), office.root.join("sub")).unwrap();
+        })
+        .await;
+    assert!(common::words(&outcome).starts_with("sub: the path changed since it was judged"), "{outcome:?}");
+}
+
+#[test]
+fn titles_are_short_whatever_is_asked_for() {
+    let office = Office::new();
+    let long = "x".repeat(5_000);
+    for tool in posse_tools::builtin() {
+        let input = json!({
+            "filePath": long, "path": long, "pattern": long, "command": long, "description": long,
+            "oldString": "a", "newString": "b", "content": "", "todos": []
+        });
+        let look = tool.look(&input, &*office.context.workspace).unwrap();
+        assert!(look.title.chars().count() <= 120, "{}: {}", tool.spec().name, look.title);
+    }
+}

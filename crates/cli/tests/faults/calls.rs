@@ -26,7 +26,9 @@ fn arguments_that_are_not_json_are_an_error_for_the_model_and_nothing_runs() {
 
 #[test]
 fn arguments_that_do_not_fit_name_the_parameter() {
-    for (arguments, word) in [(json!({}), "command"), (json!({"command": 5}), "command"), (json!({"command": "true", "timeout": "soon"}), "timeout")] {
+    for (arguments, word) in
+        [(json!({}), "command"), (json!({"command": 5}), "command"), (json!({"command": "true", "timeout": "soon"}), "timeout")]
+    {
         let world = calling(Api::Anthropic, vec![call("bash", arguments.clone())]);
         let done = world.run(&["go"]).expect_code(0);
         assert!(done.out.contains(word), "{arguments}: {}", done.out);
@@ -65,19 +67,28 @@ fn the_case_of_a_name_does_not_matter_and_spellings_of_parameters_are_forgiven()
     for api in [Api::Anthropic, Api::OpenAi] {
         let done = calling(api, pieces.clone()).run(&["go"]).expect_code(0);
         let parts: Vec<&str> = done.out.split("---").collect();
-        assert!(parts[0].contains("from bash") && parts[1].contains("some notes") && parts[2].contains("notes.txt"), "{api:?}: {}", done.out);
+        assert!(
+            parts[0].contains("from bash") && parts[1].contains("some notes") && parts[2].contains("notes.txt"),
+            "{api:?}: {}",
+            done.out
+        );
     }
 }
 
 #[test]
 fn ids_that_a_provider_uses_twice_do_not_brick_the_session() {
-    let same = |word: &str| Piece::Call { name: "bash".into(), arguments: json!({"command": format!("echo {word}")}).to_string(), id: Some("call_0".into()) };
+    let same = |word: &str| Piece::Call {
+        name: "bash".into(),
+        arguments: json!({"command": format!("echo {word}")}).to_string(),
+        id: Some("call_0".into()),
+    };
     for api in [Api::Anthropic, Api::OpenAi] {
         let world = World::with().api(api).script(move |seen: &Seen| match seen.steps() {
             0 => Answer::calls([same("one"), same("two")]),
             1 => Answer::calls([same("three")]),
             _ => {
-                let results: Vec<&str> = seen.results().iter().map(|block| if let Block::Result { text, .. } = block { text.trim() } else { "" }).collect();
+                let results: Vec<&str> =
+                    seen.results().iter().map(|block| if let Block::Result { text, .. } = block { text.trim() } else { "" }).collect();
                 Answer::text(&results.join(" "))
             }
         });
@@ -94,7 +105,13 @@ fn a_thousand_calls_in_one_reply_are_all_answered_in_order() {
         0 => Answer::calls((1..=1000).map(|at| call("read", json!({"filePath": "lines.txt", "offset": at, "limit": 1})))),
         _ => {
             let results = seen.last_results();
-            let wrong = results.iter().enumerate().filter(|(at, text)| !text.contains(&format!("line number {}\n", at + 1)) && !text.contains(&format!("line number {}<", at + 1))).count();
+            let wrong = results
+                .iter()
+                .enumerate()
+                .filter(|(at, text)| {
+                    !text.contains(&format!("line number {}\n", at + 1)) && !text.contains(&format!("line number {}<", at + 1))
+                })
+                .count();
             Answer::text(&format!("{} results, {wrong} out of place: {:?}", results.len(), results[0]))
         }
     });
@@ -105,7 +122,10 @@ fn a_thousand_calls_in_one_reply_are_all_answered_in_order() {
 #[test]
 fn only_so_many_calls_of_one_reply_run_at_once() {
     let world = World::new(|seen: &Seen| match seen.steps() {
-        0 => Answer::calls((0..40).map(|at| call("bash", json!({"command": format!("echo + >> witness.txt; sleep 0.2; echo - >> witness.txt; echo {at}")})))),
+        0 => Answer::calls(
+            (0..40)
+                .map(|at| call("bash", json!({"command": format!("echo + >> witness.txt; sleep 0.2; echo - >> witness.txt; echo {at}")}))),
+        ),
         _ => Answer::text(&seen.last_results().iter().map(|text| text.trim()).collect::<Vec<_>>().join(" ")),
     });
     let done = world.run(&["go"]).expect_code(0);
@@ -131,7 +151,9 @@ fn files_that_are_no_texts_are_said_to_be_so_at_once() {
         ]),
         _ => Answer::text(&seen.last_results().join("\n---\n")),
     });
-    let make = |command: &str| assert!(std::process::Command::new("sh").args(["-c", command]).current_dir(&world.project).status().unwrap().success());
+    let make = |command: &str| {
+        assert!(std::process::Command::new("sh").args(["-c", command]).current_dir(&world.project).status().unwrap().success())
+    };
     make("mkfifo pipe; head -c 3000 /dev/urandom > binary.bin; head -c 52428800 /dev/zero | tr '\\0' x > one-line.txt; ln -s . loop");
     let begun = std::time::Instant::now();
     let done = world.run(&["go"]).expect_code(0);

@@ -83,7 +83,9 @@ fn what_hides_in_another_session_or_holds_the_output_does_not_keep_the_call() {
 
 #[test]
 fn a_command_that_wants_an_answer_gets_none_and_goes_on() {
-    for (command, expected) in [("read word; echo \"got:$word\"", "got:"), ("cat; echo after", "after"), ("cat /dev/tty; echo \"tty: $?\"", "tty: 1")] {
+    for (command, expected) in
+        [("read word; echo \"got:$word\"", "got:"), ("cat; echo after", "after"), ("cat /dev/tty; echo \"tty: $?\"", "tty: 1")]
+    {
         let world = runs(json!({"command": command, "timeout": 5000}));
         let (done, took) = timed(&world);
         assert!(done.out.contains(expected), "{command}: {}", done.out);
@@ -101,7 +103,9 @@ fn bytes_that_are_no_text_reach_the_model_as_text() {
 
 #[test]
 fn how_a_command_ended_is_said() {
-    for (command, expected) in [("exit 7", "exit code 7"), ("kill -9 $$", "signal 9"), ("no-such-command-here", "127"), ("true", "(no output)")] {
+    for (command, expected) in
+        [("exit 7", "exit code 7"), ("kill -9 $$", "signal 9"), ("no-such-command-here", "127"), ("true", "(no output)")]
+    {
         let world = runs(json!({"command": command}));
         let (done, _) = timed(&world);
         assert!(done.out.contains(expected), "{command}: {}", done.out);

@@ -69,7 +69,8 @@ fn an_interrupt_before_the_first_word_leaves_no_empty_message() {
 fn an_interrupt_during_a_tool_ends_it_and_keeps_what_it_had_printed() {
     for signal in [Signal::INT, Signal::TERM] {
         let world = World::new(|seen: &Seen| match seen.steps() {
-            0 => Answer::call("bash", json!({"command": "echo half of it; sleep 60; echo the rest"})).and_call("bash", json!({"command": "sleep 61"})),
+            0 => Answer::call("bash", json!({"command": "echo half of it; sleep 60; echo the rest"}))
+                .and_call("bash", json!({"command": "sleep 61"})),
             _ => Answer::text("understood"),
         });
         let running = world.start(&["run", "--format", "stream-json", "go"]);

@@ -31,7 +31,7 @@ fn a_data_folder_that_cannot_be_written_is_said_plainly() {
     let world = World::new(|_: &Seen| "ok");
     [world.folder(), &world.home, &world.project].into_iter().for_each(|folder| allow(folder, 0o755));
     allow(&world.posse_home, 0o555);
-    let run = || world.command(&["run", "hi"]).as_user(NOBODY).run();
+    let run = || world.command(&["run", "hi"]).by_user(NOBODY).run();
     let done = run().expect_code(1);
     assert!(done.err.contains(world.posse_home.to_str().unwrap()) && done.err.contains("writable"), "{}", done.err);
     assert!(world.model.requests().is_empty(), "nothing is asked that could not be kept");
@@ -126,7 +126,9 @@ fn a_project_that_disappears_during_a_run_is_an_error_for_the_model() {
     let world = World::with().file("a.txt", "x").script(move |seen: &Seen| match seen.steps() {
         0 => {
             fs::remove_dir_all(project.get().unwrap()).unwrap();
-            Answer::call("bash", json!({"command": "ls"})).and_call("read", json!({"filePath": "a.txt"})).and_call("grep", json!({"pattern": "x"}))
+            Answer::call("bash", json!({"command": "ls"}))
+                .and_call("read", json!({"filePath": "a.txt"}))
+                .and_call("grep", json!({"pattern": "x"}))
         }
         _ => Answer::text("it is gone"),
     });
@@ -141,12 +143,7 @@ fn a_working_directory_that_is_gone_is_said() {
     let world = World::new(|_: &Seen| "never");
     let posse = env!("CARGO_BIN_EXE_posse");
     let shell = format!("mkdir gone && cd gone && rmdir ../gone && exec '{posse}' run hi </dev/null");
-    let output = Command::new("sh")
-        .args(["-c", &shell])
-        .current_dir(&world.project)
-        .env("POSSE_HOME", &world.posse_home)
-        .output()
-        .unwrap();
+    let output = Command::new("sh").args(["-c", &shell]).current_dir(&world.project).env("POSSE_HOME", &world.posse_home).output().unwrap();
     let words = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(matches!(output.status.code(), Some(1 | 2)), "{output:?}");
     assert!(words.contains("directory"), "{words}");

@@ -27,7 +27,9 @@ fn a_rate_limit_is_waited_out_as_long_as_the_server_says() {
 
 #[test]
 fn a_server_that_fails_once_is_asked_again() {
-    for answer in [Answer::error(500, "oops"), Answer::error(529, "Overloaded"), Answer::hang_up(), Answer::bytes("HTTP/1.1 200 OK\r\nbroken")] {
+    for answer in
+        [Answer::error(500, "oops"), Answer::error(529, "Overloaded"), Answer::hang_up(), Answer::bytes("HTTP/1.1 200 OK\r\nbroken")]
+    {
         let named = format!("{answer:?}");
         let world = first(move || answer.clone());
         let done = world.run(&["hi"]).expect_code(0);
@@ -40,7 +42,8 @@ fn a_server_that_fails_once_is_asked_again() {
 fn a_cut_stream_is_asked_again_and_neither_its_call_nor_its_text_counts() {
     for api in [Api::Anthropic, Api::OpenAi] {
         let world = World::with().api(api).script(|seen: &Seen| {
-            let whole = Answer::text("I will write it down.").and_call("bash", json!({"command": "echo once >> witness.txt; echo a longer command, to be cut in its middle"}));
+            let whole = Answer::text("I will write it down.")
+                .and_call("bash", json!({"command": "echo once >> witness.txt; echo a longer command, to be cut in its middle"}));
             match (seen.steps(), seen.number) {
                 // Inside the arguments: after a command that would already be valid if it were closed.
                 (0, 0) => whole.cut_after(if seen.api == Api::Anthropic { 1100 } else { 900 }),
@@ -118,7 +121,9 @@ fn a_stream_that_stalls_is_given_up_and_asked_again() {
 fn a_slow_stream_that_goes_on_is_not_a_stalled_one() {
     let words = "a text in many pieces, ".repeat(12);
     let said = words.clone();
-    let world = World::with().config("limits", json!({"stream_idle": "600ms"})).script(move |_: &Seen| Answer::text(&words).slowly(Duration::from_millis(150)));
+    let world = World::with()
+        .config("limits", json!({"stream_idle": "600ms"}))
+        .script(move |_: &Seen| Answer::text(&words).slowly(Duration::from_millis(150)));
     let begun = Instant::now();
     assert_eq!(world.run(&["hi"]).expect_code(0).out.trim_end(), said.trim_end());
     assert!(Duration::from_millis(1200) < begun.elapsed(), "longer than the limit in all");
@@ -138,7 +143,12 @@ fn a_refused_key_is_told_in_the_providers_words_and_not_tried_again() {
 
 #[test]
 fn a_refused_request_is_not_tried_again() {
-    for (status, words) in [(400, "messages: something is wrong"), (404, "model: m1 not found"), (413, "too large"), (400, "prompt is too long: 300000 tokens > 200000 maximum")] {
+    for (status, words) in [
+        (400, "messages: something is wrong"),
+        (404, "model: m1 not found"),
+        (413, "too large"),
+        (400, "prompt is too long: 300000 tokens > 200000 maximum"),
+    ] {
         let world = World::new(move |_: &Seen| Answer::error(status, words));
         let done = world.run(&["hi"]).expect_code(1);
         assert!(done.err.contains(words), "{}", done.err);
@@ -161,7 +171,8 @@ fn a_stream_in_single_bytes_loses_no_letter() {
 #[test]
 fn reasoning_is_kept_and_sent_back_with_its_signature_and_never_printed() {
     let world = World::new(|seen: &Seen| match seen.steps() {
-        0 => Answer::calls([Piece::Thinking { text: "private thoughts".into(), signature: "sig-1".into() }]).and_call("bash", json!({"command": "true"})),
+        0 => Answer::calls([Piece::Thinking { text: "private thoughts".into(), signature: "sig-1".into() }])
+            .and_call("bash", json!({"command": "true"})),
         _ => Answer::text("done"),
     });
     let done = world.run(&["hi"]).expect_code(0);

@@ -69,7 +69,8 @@ fn a_failed_run_still_prints_the_last_words_of_the_agent() {
 #[test]
 fn neighbours_spellings_are_understood() {
     let world = obedient();
-    let done = world.run(&["-p", "--output-format", "json", "--max-turns", "5", "--allowedTools", "bash(git diff*),read", "fine"]).expect_code(0);
+    let done =
+        world.run(&["-p", "--output-format", "json", "--max-turns", "5", "--allowedTools", "bash(git diff*),read", "fine"]).expect_code(0);
     assert_eq!(done.json()["result"], "done");
     let done = world.run(&["--print", "--output-format", "stream-json", "--disallowedTools", "bash", "fine"]).expect_code(0);
     assert_eq!(done.lines().last().unwrap()["type"], "result");

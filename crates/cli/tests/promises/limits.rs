@@ -91,6 +91,30 @@ fn time_runs_out_in_the_middle_of_a_tool_without_another_model_call() {
 }
 
 #[test]
+fn time_runs_out_in_the_middle_of_an_answer_and_what_was_said_is_printed() {
+    let world = World::new(|_: &Seen| Answer::text("some words that came before the end of time").stalled_after(800));
+    let done = world.run(&["--timeout", "1s", "go"]).expect_code(3);
+    assert!(done.out.starts_with("some words"), "{}", done.out);
+    assert!(done.err.contains("1s") && done.err.contains("--timeout"), "{}", done.err);
+}
+
+#[test]
+fn a_limit_that_is_no_limit_is_wrong_usage() {
+    let world = World::new(|_: &Seen| "never");
+    for limit in [
+        ["--max-cost", "nan"],
+        ["--max-cost", "inf"],
+        ["--max-cost=-1", "-q"],
+        ["--max-steps", "many"],
+        ["--timeout", "soon"],
+        ["--timeout", "0s"],
+    ] {
+        world.run(&[&limit[..], &["go"]].concat()).expect_code(2);
+    }
+    assert!(world.model.requests().is_empty());
+}
+
+#[test]
 fn limits_of_the_configuration_hold_too() {
     let world = World::with().config("limits", json!({"steps": 1})).script(restless);
     let shown = world.run(&["--format", "json", "go"]).expect_code(3).json();
@@ -99,7 +123,8 @@ fn limits_of_the_configuration_hold_too() {
 
 #[test]
 fn after_a_limit_the_session_takes_the_next_prompt() {
-    let world = World::new(|seen: &Seen| if seen.user_texts().contains(&"and now?") { Answer::text("now I am done") } else { restless(seen) });
+    let world =
+        World::new(|seen: &Seen| if seen.user_texts().contains(&"and now?") { Answer::text("now I am done") } else { restless(seen) });
     world.run(&["--max-steps", "1", "go"]).expect_code(3);
     assert_eq!(world.run(&["-c", "and now?"]).expect_code(0).out, "now I am done\n");
 }

@@ -7,6 +7,7 @@
 mod commands;
 mod config;
 mod exits;
+mod going_on;
 mod limits;
 mod output;
 mod prompts;

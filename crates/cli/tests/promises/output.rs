@@ -80,7 +80,8 @@ fn stream_json_is_every_fact_in_order_and_the_result_last() {
     let seqs: Vec<u64> = lines.iter().filter_map(|line| line["seq"].as_u64()).collect();
     assert_eq!(seqs, (1..=seqs.len() as u64).collect::<Vec<_>>(), "the events of a session are numbered without a gap");
 
-    let texts = |kind: &str| -> String { lines.iter().filter(|line| line["type"] == kind).filter_map(|line| line["text"].as_str()).collect() };
+    let texts =
+        |kind: &str| -> String { lines.iter().filter(|line| line["type"] == kind).filter_map(|line| line["text"].as_str()).collect() };
     assert_eq!(texts("text_delta"), ANSWER);
     assert!(1 < lines.iter().filter(|line| line["type"] == "text_delta").count(), "a long answer comes in pieces");
     assert_eq!(texts("message"), ANSWER);
@@ -93,6 +94,16 @@ fn stream_json_is_every_fact_in_order_and_the_result_last() {
     assert_eq!((&result["type"], &result["status"], &result["result"]), (&json!("result"), &json!("done"), &json!(ANSWER)));
     assert_eq!(keys(result), ["denied", "result", "session", "status", "tree", "type", "usage"]);
     assert_eq!(lines.iter().filter(|line| line["type"] == "result").count(), 1);
+}
+
+#[test]
+fn no_piece_of_a_long_and_quick_answer_is_left_out() {
+    let text = "0123456789".repeat(30_000);
+    let answer = text.clone();
+    let world = World::new(move |_: &Seen| Answer::text(&answer).in_chunks_of(60_000));
+    let lines = world.run(&["--format", "stream-json", "hi"]).expect_code(0).lines();
+    let pieces: String = lines.iter().filter(|line| line["type"] == "text_delta").filter_map(|line| line["text"].as_str()).collect();
+    assert_eq!(pieces.len(), text.len());
 }
 
 #[test]
@@ -122,6 +133,17 @@ fn an_answer_cannot_speak_to_the_terminal_through_stderr() {
     });
     let done = world.run(&["--deny", "bash(true)", "hi"]).expect_code(0);
     assert!(!done.err.contains('\u{1b}'), "{:?}", done.err);
+}
+
+#[test]
+fn an_answer_that_cannot_be_written_is_not_a_success() {
+    let world = one_call();
+    let shell = format!("'{}' run hi </dev/null >/dev/full", env!("CARGO_BIN_EXE_posse"));
+    let run =
+        std::process::Command::new("sh").args(["-c", &shell]).current_dir(&world.project).env("POSSE_HOME", &world.posse_home).output();
+    let run = run.unwrap();
+    assert_eq!(run.status.code(), Some(1), "{run:?}");
+    assert!(String::from_utf8_lossy(&run.stderr).contains("stdout cannot be written"), "{run:?}");
 }
 
 fn keys(object: &Value) -> Vec<&str> {

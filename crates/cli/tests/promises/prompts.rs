@@ -101,3 +101,34 @@ fn a_run_asks_the_model_once_for_one_answer() {
     world.run(&["hi"]).expect_code(0);
     assert_eq!(world.model.requests().len(), 1, "no titles, no warm-up, nothing the answer does not need");
 }
+
+#[test]
+fn a_folder_alone_takes_its_prompt_from_stdin() {
+    let world = World::with().file("sub/a.txt", "").script(|_: &Seen| "heard");
+    assert_eq!(world.command(&["sub"]).stdin("hello").run().expect_code(0).out, "heard\n");
+    let seen = world.model.last();
+    assert_eq!(seen.user_texts(), ["hello"]);
+    assert!(seen.system.contains(&format!("Working directory: {}\n", world.project.join("sub").display())));
+}
+
+#[test]
+fn stdin_may_be_odd_but_not_endless() {
+    let world = listener();
+    world.command(&["run"]).stdin(b"a\xffb".to_vec()).run().expect_code(0);
+    assert_eq!(world.model.last().user_texts(), ["a\u{fffd}b"]);
+    let done = world.command(&["run"]).stdin(vec![b'x'; 9 << 20]).run().expect_code(2);
+    assert!(done.err.contains("8 MiB") && done.err.contains("file"), "{}", done.err);
+}
+
+#[test]
+fn instructions_that_change_are_a_later_block_and_the_system_prompt_stays() {
+    let world = World::with().file("AGENTS.md", "Rule one.").script(|_: &Seen| "ok");
+    world.run(&["one"]).expect_code(0);
+    world.write("AGENTS.md", "Rule two.");
+    world.run(&["-c", "two"]).expect_code(0);
+    let (first, second) = (world.model.requests()[0].clone(), world.model.last());
+    assert_eq!(first.system, second.system, "the provider's cache holds");
+    let texts = second.user_texts();
+    assert_eq!((texts.len(), texts[1]), (3, "two"));
+    assert!(texts[2].starts_with("<system-reminder>") && texts[2].contains("Rule two."), "{}", texts[2]);
+}

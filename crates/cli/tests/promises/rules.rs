@@ -38,7 +38,10 @@ fn a_rule_denies_a_call_and_the_run_goes_on_to_exit_0() {
     let denied = shown["denied"].as_array().unwrap();
     assert_eq!(denied.len(), 1, "{shown}");
     assert_eq!((&denied[0]["tool"], &denied[0]["agent"], &denied[0]["session"]), (&json!("bash"), &json!("build"), &shown["session"]));
-    assert!(denied[0]["call"].as_str().unwrap().starts_with("call_") && denied[0]["what"].as_str().unwrap().contains("touch made"), "{shown}");
+    assert!(
+        denied[0]["call"].as_str().unwrap().starts_with("call_") && denied[0]["what"].as_str().unwrap().contains("touch made"),
+        "{shown}"
+    );
     assert!(denied[0]["rule"].as_str().unwrap().contains("touch *"), "{shown}");
     assert!(shown["result"].as_str().unwrap().contains("Denied"), "the model is told: {shown}");
     assert!(!world.project.join("made").exists());

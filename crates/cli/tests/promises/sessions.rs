@@ -106,7 +106,10 @@ fn a_removed_session_is_gone_with_all_it_had() {
 }
 
 fn files_with(world: &World, what: &[u8]) -> usize {
-    super::commands::files_below(&world.posse_home).iter().filter(|path| std::fs::read(path).unwrap().windows(what.len()).any(|window| window == what)).count()
+    super::commands::files_below(&world.posse_home)
+        .iter()
+        .filter(|path| std::fs::read(path).unwrap().windows(what.len()).any(|window| window == what))
+        .count()
 }
 
 #[test]
@@ -128,6 +131,48 @@ fn a_second_terminal_speaks_to_a_running_session_by_letter_and_both_finish() {
     let requests = world.model.requests();
     assert_eq!(requests.len(), 2);
     assert_eq!(requests[1].user_texts(), ["first", "second"]);
+}
+
+#[test]
+fn words_to_a_process_that_is_just_ending_are_answered_once() {
+    let world = World::new(|seen: &Seen| format!("heard {}", seen.user_texts().join(" ")));
+    let id = id_of(&world, "start");
+    for round in 0..12 {
+        let (mine, yours) = (format!("mine-{round}"), format!("yours-{round}"));
+        let first = world.start(&["run", "-s", &id, &mine]);
+        // Somewhere between its start and its end.
+        std::thread::sleep(Duration::from_millis(5 * round));
+        let second = world.command(&["run", "-s", &id, &yours]).within(Duration::from_secs(20)).run().expect_code(0);
+        assert!(second.out.contains(&yours), "round {round}: {second:#?}");
+        let first = first.wait(Duration::from_secs(20)).expect_code(0);
+        assert!(first.out.contains(&mine), "round {round}: {first:#?}");
+    }
+    world.run(&["-s", &id, "end"]).expect_code(0);
+    let seen = world.model.last();
+    let mut texts = seen.user_texts();
+    assert_eq!(texts.len(), 26);
+    texts.sort_unstable();
+    texts.dedup();
+    assert_eq!(texts.len(), 26, "nothing is said twice");
+}
+
+#[test]
+fn words_to_a_process_that_dies_are_taken_up_by_their_sender() {
+    let world = World::new(|seen: &Seen| match seen.user_texts().contains(&"second") {
+        false => Answer::text("never").after(Duration::from_secs(30)),
+        true => Answer::text("both heard"),
+    });
+    let first = world.start(&["run", "first"]);
+    assert!(world.model.wait_for_requests(1));
+    first.signal(rustix::process::Signal::STOP);
+    let list = world.posse(&["sessions", "list"]).expect_code(0).out;
+    let id = list.split_whitespace().next().unwrap();
+    let second = world.start(&["run", "-s", id, "second"]);
+    assert!(second.wait_for_err("posting", Duration::from_secs(10)), "{}", second.err_so_far());
+    std::thread::sleep(Duration::from_millis(100));
+    first.kill();
+    assert_eq!(second.wait(Duration::from_secs(15)).expect_code(0).out, "both heard\n");
+    assert_eq!(world.model.last().user_texts(), ["first", "second"]);
 }
 
 #[test]
@@ -155,6 +200,37 @@ fn stop_ends_a_running_turn_in_another_process() {
     assert!(matches!(seen.results()[..], [Block::Result { error: true, text, .. }] if text.contains("begun")), "{:#?}", seen.messages);
     let again = world.posse(&["sessions", "stop", &id]).expect_code(0);
     assert!(again.out.contains("was not running"), "{}", again.out);
+}
+
+#[test]
+fn stop_of_a_session_whose_process_died_keeps_it_from_going_on() {
+    let world = World::new(|seen: &Seen| match seen.user_texts().contains(&"again") {
+        false => Answer::call("bash", json!({"command": "sleep 60"})),
+        true => Answer::text("awake"),
+    });
+    let running = world.start(&["run", "--format", "stream-json", "go"]);
+    assert!(running.wait_for_out("\"call_started\"", Duration::from_secs(10)), "{}", running.out_so_far());
+    running.kill();
+    let id = running.wait(Duration::from_secs(5)).lines()[0]["session"].as_str().unwrap().to_owned();
+    world.posse(&["sessions", "stop", &id]).expect_code(0);
+    assert!(world.posse(&["sessions", "list"]).expect_code(0).out.contains("stopped"));
+    assert_eq!(world.model.requests().len(), 1, "nothing went on by itself");
+    assert_eq!(world.run(&["-s", &id, "again"]).expect_code(0).out, "awake\n");
+    let seen = world.model.last();
+    assert!(matches!(seen.results()[..], [Block::Result { error: true, text, .. }] if text.contains("died")), "{:#?}", seen.messages);
+}
+
+#[test]
+fn many_processes_share_one_project() {
+    let world = World::new(|seen: &Seen| match seen.steps() {
+        0 => Answer::call("bash", json!({"command": "echo x"})),
+        _ => Answer::text("ok"),
+    });
+    let all: Vec<_> = (0..8).map(|number| world.start(&["run", &format!("prompt {number}")])).collect();
+    for running in all {
+        assert_eq!(running.wait(Duration::from_secs(60)).expect_code(0).out, "ok\n");
+    }
+    assert_eq!(world.posse(&["sessions", "list"]).expect_code(0).out.lines().count(), 8);
 }
 
 #[test]

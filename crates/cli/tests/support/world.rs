@@ -242,7 +242,7 @@ impl Invocation<'_> {
     }
 
     /// As this user of the machine, who may do less than root.
-    pub fn as_user(mut self, user: u32) -> Self {
+    pub fn by_user(mut self, user: u32) -> Self {
         self.user = Some(user);
         self
     }
@@ -269,6 +269,11 @@ impl Invocation<'_> {
     }
 
     pub fn start(self) -> Running {
+        Running::new(self.unread())
+    }
+
+    /// Started, with pipes that nobody reads.
+    pub fn unread(self) -> std::process::Child {
         use std::os::unix::process::CommandExt;
         let mut command = Command::new(env!("CARGO_BIN_EXE_posse"));
         command
@@ -294,7 +299,7 @@ impl Invocation<'_> {
             // A thread, because a long text does not fit into a pipe that is not read yet.
             std::thread::spawn(move || pipe.write_all(&text));
         }
-        Running::new(child)
+        child
     }
 
     pub fn run(self) -> Done {

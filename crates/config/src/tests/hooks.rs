@@ -7,7 +7,9 @@ use serde_json::{Value, json};
 
 use crate::testing::World;
 
-struct Changes(&'static str, fn(&mut Value));
+type Change = fn(&mut Value);
+
+struct Changes(&'static str, Change);
 
 impl Hook for Changes {
     fn name(&self) -> &str {
@@ -19,7 +21,7 @@ impl Hook for Changes {
     }
 }
 
-fn hooks(changes: &[(&'static str, fn(&mut Value))]) -> Vec<Arc<dyn Hook>> {
+fn hooks(changes: &[(&'static str, Change)]) -> Vec<Arc<dyn Hook>> {
     changes.iter().map(|(name, change)| Arc::new(Changes(name, *change)) as Arc<dyn Hook>).collect()
 }
 

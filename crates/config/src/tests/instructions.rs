@@ -1,4 +1,4 @@
-//! Which texts the model is shown.
+//! Which instruction files the model is shown, in which order, and which are left out.
 
 use crate::{Instructions, instructions, testing::World};
 

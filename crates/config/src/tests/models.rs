@@ -1,4 +1,4 @@
-//! Which model a name means.
+//! Which model a name means: aliases, bare names, keys that are missing, and nothing at all.
 
 use crate::{Api, ChosenModel, KnownProvider, ModelChoice, ModelChoiceError, testing::World};
 
@@ -24,7 +24,8 @@ const KNOWN: &[KnownProvider] = &[
 const MOCK: &str = r#"{"provider": {"mock": {"api": "openai", "base_url": "http://m", "api_key": "k", "models": {"m1": {"id": "wire-1"}, "m2": {}, "vendor/m3": {}}}}, "models": {"small": "mock/m2"}}"#;
 
 fn choose(world: &World, name: Option<&str>) -> Result<ModelChoice, ModelChoiceError> {
-    world.load().unwrap().choose_model(name, KNOWN, &|name: &str| world.get(name))
+    let env = |name: &str| world.get(name);
+    world.load().unwrap().with_project_models(KNOWN, &env).choose_model(name, KNOWN, &env)
 }
 
 fn chosen(world: &World, name: Option<&str>) -> String {

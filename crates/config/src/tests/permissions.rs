@@ -1,4 +1,4 @@
-//! The order of rules is the order written, whoever reads it.
+//! The order of rules is the order written, whoever reads it; what a flag or another file adds comes after.
 
 use std::path::Path;
 
@@ -8,7 +8,8 @@ use crate::{Config, parse_rule_flag, testing::World};
 
 fn verdict(config: &Config, key: &str, pattern: &str) -> Verdict {
     let book = config.rulebook();
-    judge(key, &[Touch::new(key, pattern)], &book.rules, &book.ceiling).verdict
+    let ceiling: Vec<&posse_session::Rules> = book.ceiling.iter().collect();
+    judge(key, &[Touch::new(key, pattern)], &book.rules, &ceiling).verdict
 }
 
 fn verdicts(config: &Config, touches: &[(&str, &str)]) -> String {
@@ -90,6 +91,75 @@ fn a_tools_name_means_the_key_it_is_judged_by() {
     assert_eq!(verdict(&config, "edit", "a"), Verdict::Deny);
     let config = World::with_user(r#"{"permission": {"edit": "ask"}, "tools": {"write": false, "bash": false}}"#).load().unwrap();
     assert_eq!(verdicts(&config, &[("edit", "a"), ("bash", "a")]), "?d", "tools come before the explicit rules");
+}
+
+#[test]
+fn a_key_is_the_same_in_every_spelling_and_in_claudes_words() {
+    for key in ["Bash", "BASH", "bash", "shell"] {
+        let config = World::with_user(&format!("{{\"permission\": {{\"{key}\": \"deny\"}}}}")).load().unwrap();
+        assert_eq!(verdict(&config, "bash", "ls"), Verdict::Deny, "{key}");
+    }
+    let config = World::with_user(
+        r#"{"permission": {"Bash": {"npm run:*": "deny"}, "MultiEdit": {"./src/*": "ask"}, "WebSearch": "deny", "externalDirectory": "deny"}, "tools": {"Task": false}}"#,
+    );
+    let config = config.load().unwrap();
+    let touches = [
+        ("bash", "npm run x"),
+        ("bash", "npm"),
+        ("edit", "src/a"),
+        ("edit", "a"),
+        ("webfetch", "x"),
+        ("external_directory", "/"),
+        ("task", "x"),
+    ];
+    assert_eq!(verdicts(&config, &touches), "da?addd");
+}
+
+#[test]
+fn a_rule_that_would_protect_nothing_stops_the_start() {
+    let table = [
+        (
+            r#""permission": {"bsah": "deny"}"#,
+            "1: permission.bsah: no tool has this name, so the rule would do nothing; did you mean `bash`?",
+        ),
+        (
+            r#""permission": {"Edti": {"a": "allow", "b": "ask", "c": "deny"}}"#,
+            "1: permission.Edti: no tool has this name, so the rule would do nothing; did you mean `edit`?",
+        ),
+        (r#""permission": {"database": "ask"}"#, "1: permission.database: no tool has this name, so the rule would do nothing"),
+        (r#""permission": {"Bash(rm:*)": "deny"}"#, "1: permission.Bash(rm:*): no tool has this name, so the rule would do nothing"),
+        (
+            r#""permission": {"doom_lop": "deny"}"#,
+            "1: permission.doom_lop: no tool has this name, so the rule would do nothing; did you mean `doom_loop`?",
+        ),
+        (r#""tools": {"wirte": false}"#, "1: tools.wirte: no tool has this name, so the rule would do nothing; did you mean `write`?"),
+        (
+            r#""permission": {"WebFetch": {"domain:x.org": "deny"}}"#,
+            "1: permission.WebFetch.domain:x.org: a domain is not a pattern; write the address, as in `https://example.com/*`",
+        ),
+    ];
+    for (text, words) in table {
+        assert_eq!(World::with_user(&format!("{{{text}}}")).error(), format!("home/posse/posse.json:{words}"));
+    }
+    let slip = World::new().file("home/.config/opencode/opencode.json", r#"{"permission": {"bsah": "deny"}}"#);
+    assert!(slip.error().contains("did you mean `bash`?"), "{}", slip.error());
+}
+
+#[test]
+fn what_opencode_users_write_is_taken() {
+    let text = r#"{
+        "permission": {"*": "ask", "read": "allow", "edit": "deny", "glob": "allow", "grep": "allow", "list": "allow", "bash": {"*": "ask"},
+            "task": "deny", "external_directory": "ask", "todowrite": "deny", "todoread": "deny", "question": "deny", "webfetch": "deny",
+            "websearch": "ask", "codesearch": "ask", "lsp": "deny", "doom_loop": "ask", "skill": {"internal-*": "deny"}, "plan_enter": "deny",
+            "plan_exit": "deny", "mymcp_*": "ask", "github_create_issue": "deny", "context7*": "deny", "nothing": "allow"},
+        "tools": {"write": false, "patch": false, "multiedit": false, "my-mcp_search": false, "sentry*": false, "nothing": true}}"#;
+    let strange = |warnings: Vec<String>| warnings.into_iter().filter(|words| !words.contains("can never apply")).collect::<Vec<_>>();
+    assert_eq!(strange(World::with_user(text).warnings()), [""; 0]);
+    let own_tool = World::new().file("home/.config/opencode/opencode.json", r#"{"permission": {"database": "deny"}}"#);
+    assert_eq!(
+        own_tool.warnings(),
+        ["home/.config/opencode/opencode.json:1: permission.database: no tool has this name, so the rule would do nothing"]
+    );
 }
 
 #[test]

@@ -1,11 +1,12 @@
-//! Which file counts, and what the values mean.
+//! Which file counts when several speak, and what the values mean once they do.
 
 use std::time::Duration;
 
 use crate::{Compat, Concurrency, Limits, testing::World};
 
 fn model(world: &World) -> (String, String) {
-    let model = world.load().unwrap().model.unwrap();
+    let config = world.load().unwrap().with_project_models(&[], &|name: &str| world.get(name));
+    let model = config.model.unwrap();
     (model.value, world.near(&model.origin.to_string()))
 }
 

@@ -1,4 +1,4 @@
-//! Both shapes of a provider mean the same.
+//! Both shapes of a provider, ours and OpenCode's, mean the same; keys stay hidden.
 
 use posse_session::Prices;
 

@@ -1,4 +1,4 @@
-//! What `config show` prints.
+//! What `config show` prints: every value in force with its origin, and no secret.
 
 use crate::testing::World;
 
@@ -19,7 +19,7 @@ fn every_value_is_shown_with_its_origin_and_no_secret() {
     let expected = [
         "model = mock/m1 (home/posse/posse.json:2)",
         "provider.mock.api = anthropic (home/posse/posse.json:3)",
-        "provider.mock.base_url = https://***@host/x?y=1 (home/posse/posse.json:3)",
+        "provider.mock.base_url = https://***@host/x?*** (home/posse/posse.json:3)",
         "provider.mock.api_key = *** (home/posse/posse.json:3)",
         "provider.mock.headers.X = *** (home/posse/posse.json:3)",
         "provider.mock.models.m1.context = 5 (home/posse/posse.json:3)",

@@ -12,9 +12,9 @@ use std::{
 use posse_engine::{Handle, Hub, Lanes, OpenError, Outfit, Ulids, World};
 use posse_models::{Scripted, ScriptedReply};
 use posse_session::{
-    Asking, Block, BoxFuture, CallId, Clock, Command, CommandLine, Entry, EntryId, Event, Head, Hook, Ids, Kind, Limits, Log, Look,
-    Message, Outcome, Process, Recipe, Record, Role, Rules, Session, SessionId, SpawnError, Timestamp, Tool, ToolCall, ToolContext,
-    ToolSpec, Touch, Workspace,
+    Asking, Block, BoxFuture, CallId, Clock, Command, CommandLine, Entry, EntryId, Event, Head, Hook, Kind, Limits, Log, Look, Message,
+    Outcome, Process, Recipe, Record, Role, Rules, Session, SessionId, SpawnError, Timestamp, Tool, ToolCall, ToolContext, ToolSpec, Touch,
+    Workspace,
 };
 use posse_store::Memory;
 use serde_json::{Value, json};
@@ -44,6 +44,7 @@ impl Tool for Plain {
     }
 
     fn look(&self, input: &Value, _: &dyn Workspace) -> Result<Look, String> {
+        assert!(input.get("panic").is_none(), "the look is broken");
         if input.get("bad").is_some() {
             return Err("`bad` is not a parameter".into());
         }
@@ -103,6 +104,7 @@ pub struct Office {
     pub witness: Witness,
     pub hooks: Vec<Arc<dyn Hook>>,
     pub rules: Value,
+    pub ceiling: Vec<Value>,
     pub asking: Asking,
     pub limits: Limits,
     pub lanes: HashMap<String, usize>,
@@ -128,6 +130,7 @@ impl Office {
             witness: Witness::default(),
             hooks: Vec::new(),
             rules: json!("allow"),
+            ceiling: Vec::new(),
             asking: Asking::Nobody,
             limits: Limits::default(),
             lanes: HashMap::new(),
@@ -173,7 +176,7 @@ impl Office {
             hooks: self.hooks.clone(),
             workspace: Arc::new(Folder(PathBuf::from("/"), Mutex::default())),
             rules: Rules::from_config(&self.rules, "/", "test").unwrap(),
-            ceiling: Vec::new(),
+            ceiling: self.ceiling.iter().map(|rules| Rules::from_config(rules, "/", "ceiling").unwrap()).collect(),
             asking: self.asking,
             spool: PathBuf::from("/nowhere"),
             stream_idle: Duration::from_secs(300),

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::PROVIDER;
 use crate::{
     failure,
-    fold::{CUT_WORDS, Fold, Phase, broken, count, is_object, malformed, text},
+    fold::{CUT_WORDS, Fold, PART_BYTES, Phase, REPLY_BYTES_MAX, broken, count, is_object, malformed, text, too_large},
     sse::Event,
 };
 
@@ -22,6 +22,8 @@ pub(crate) struct State {
     /// Why the model declined, in the provider's words.
     explanation: Option<String>,
     stopped: bool,
+    /// Bytes of all blocks.
+    held: usize,
     failure: Option<ModelError>,
 }
 
@@ -61,8 +63,14 @@ impl Fold for State {
         };
         match text(&value, "type").unwrap_or(&event.name) {
             "message_start" => self.begin(&value),
-            "content_block_start" => self.begin_block(&value, show),
-            "content_block_delta" => self.extend_block(&value, show),
+            "content_block_start" => {
+                self.held += PART_BYTES + weight(&value["content_block"]);
+                self.begin_block(&value, show);
+            }
+            "content_block_delta" => {
+                self.held += weight(&value["delta"]);
+                self.extend_block(&value, show);
+            }
             "content_block_stop" => {
                 if let Some(block) = self.block(index_of(&value)) {
                     block.closed = true;
@@ -70,9 +78,13 @@ impl Fold for State {
             }
             "message_delta" => self.revise(&value),
             "message_stop" => self.stopped = true,
-            "error" => self.failure = Some(failure::in_stream(&value)),
             "ping" => show(Progress::Alive),
+            // A relay may say it in OpenAI's words, without a type.
+            name if name == "error" || failure::is_error(&value) => self.failure = Some(failure::in_stream(&value)),
             unknown => tracing::debug!(event = unknown, "skipped an unknown stream event"),
+        }
+        if REPLY_BYTES_MAX < self.held && self.failure.is_none() {
+            self.failure = Some(too_large());
         }
     }
 
@@ -110,6 +122,7 @@ impl State {
     /// A second start replaces the first: a relay that lost its upstream began again.
     fn begin(&mut self, value: &Value) {
         self.blocks.clear();
+        self.held = 0;
         self.stop_reason = None;
         self.usage = Usage::default();
         self.count(&value["message"]["usage"]);
@@ -248,6 +261,16 @@ fn merge(raw: &mut Map<String, Value>, delta: &Value) {
             (Some(Value::String(old)), Value::String(more)) => old.push_str(more),
             _ => drop(raw.insert(key.clone(), value.clone())),
         }
+    }
+}
+
+/// What a block or a delta of it brings to keep: its texts, except the name of its type.
+fn weight(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(weight).sum(),
+        Value::Object(fields) => fields.iter().filter(|(key, _)| *key != "type").map(|(key, value)| key.len() + weight(value)).sum(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => 8,
     }
 }
 

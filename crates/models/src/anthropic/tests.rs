@@ -279,3 +279,44 @@ fn where_the_top_marker_is_refused_it_moves_into_the_last_block() {
     plain["system"][1].as_object_mut().unwrap().shift_remove("cache_control");
     assert_eq!(serde_json::from_str::<Value>(&off).unwrap(), plain);
 }
+
+#[test]
+fn an_error_in_openais_words_ends_the_stream_too() {
+    for (error, failure) in [
+        (json!({ "type": "error", "error": { "type": "invalid_request_error", "message": "no" } }), ModelFailure::BadRequest),
+        (json!({ "type": "error", "error": { "type": "authentication_error", "message": "no" } }), ModelFailure::Auth),
+        (json!({ "error": { "type": "invalid_request_error", "message": "no" } }), ModelFailure::BadRequest),
+        (json!({ "error": { "code": 403, "message": "no" } }), ModelFailure::Auth),
+    ] {
+        let mut fold = State::default();
+        fold.push(&Event { name: String::new(), data: error.to_string() }, &mut |_: Progress| ());
+        assert_eq!((fold.phase(), fold.finish().unwrap_err().failure), (Phase::Over, failure), "{error}");
+    }
+}
+
+#[test]
+fn an_endless_answer_is_given_up() {
+    let megabyte = "x".repeat(1024 * 1024);
+    let thinking = json!({ "type": "thinking", "thinking": "", "signature": "" });
+    for (start, piece, times) in [
+        (json!({ "type": "text", "text": "" }), json!({ "type": "text_delta", "text": megabyte }), 33),
+        (thinking.clone(), json!({ "type": "thinking_delta", "thinking": megabyte }), 33),
+        (thinking, json!({ "type": "signature_delta", "signature": megabyte }), 33),
+        (json!({ "type": "tool_use", "id": "a", "name": "x" }), json!({ "type": "input_json_delta", "partial_json": megabyte }), 33),
+        (json!({ "type": "strange" }), json!({ "type": "strange_delta", "more": [megabyte] }), 33),
+        (Value::Null, json!({ "type": "text", "text": "" }), 33 * 1024),
+    ] {
+        let mut fold = State::default();
+        let mut push = |value: &Value| {
+            fold.push(&Event { name: String::new(), data: value.to_string() }, &mut |_: Progress| ());
+            fold.phase() == Phase::Over
+        };
+        // Without a start the deltas are blocks of their own.
+        let event = if start.is_null() { block(0, piece) } else { delta(0, piece) };
+        push(&block(0, start));
+        let given_up = (1..=times).find(|_| push(&event));
+        assert!(given_up.is_some_and(|nth| times * 9 / 10 < nth), "{given_up:?} of {times}");
+        let error = fold.finish().unwrap_err();
+        assert_eq!((error.failure, error.words.as_str()), (ModelFailure::Malformed, "the answer is larger than 32 MiB"));
+    }
+}

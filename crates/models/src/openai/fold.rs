@@ -1,14 +1,15 @@
 //! Folding a Chat Completions stream into a reply.
 //!
 //! Pure: no IO, no clock. Many servers speak this protocol, each a little differently; what they leave out is made up
-//! here and what they add is skipped. A finish reason or `[DONE]` makes a reply, anything less was cut.
+//! here and what they add is skipped. A finish reason or `[DONE]` makes a reply, anything less was cut, and so was what
+//! the server itself calls broken.
 
 use posse_session::{Finish, ModelError, ModelFailure, Progress, Reply, ReplyPart, Usage};
 use serde_json::Value;
 
 use crate::{
-    failure,
-    fold::{CUT_WORDS, Fold, Phase, broken, count, is_object, malformed, text},
+    failure::{self, shorten},
+    fold::{CUT_WORDS, Fold, PART_BYTES, Phase, REPLY_BYTES_MAX, broken, count, is_object, malformed, text, too_large},
     sse::Event,
 };
 
@@ -24,6 +25,8 @@ pub(crate) struct State {
     finish_reason: Option<String>,
     done: bool,
     usage: Usage,
+    /// Bytes of everything said, thought and called.
+    held: usize,
     failure: Option<ModelError>,
 }
 
@@ -63,6 +66,9 @@ impl Fold for State {
         }
         let delta = [&choice["delta"], &choice["message"]].into_iter().find(|delta| delta.is_object());
         self.extend(delta.unwrap_or(&Value::Null), show);
+        if REPLY_BYTES_MAX < self.held {
+            return self.failure = Some(too_large());
+        }
         if let Some(reason) = text(choice, "finish_reason") {
             self.finish_reason = Some(reason.to_owned());
         }
@@ -88,13 +94,21 @@ impl Fold for State {
         }
         let finish = match self.finish_reason.as_deref() {
             Some("stop" | "end_turn" | "tool_calls" | "function_call") => Finish::Stop,
-            Some("length" | "max_tokens") => Finish::Length,
+            Some("length" | "max_tokens" | "model_length" | "model_context_window_exceeded") => Finish::Length,
             Some("content_filter") => Finish::Refusal,
+            Some(reason) if is_broken(reason) => {
+                let words = format!("the provider broke off: finish reason \"{}\"", shorten(reason));
+                return Err(broken(&self, ModelFailure::Cut, words));
+            }
             Some(_) => Finish::Other,
             // An end without a reason is believed only if what came holds together.
             None if self.done && self.holds_together() => Finish::Stop,
             None => return Err(broken(&self, ModelFailure::Cut, CUT_WORDS)),
         };
+        if finish == Finish::Other {
+            // Nobody knows what this end means, so a call counts only if it is surely whole.
+            self.calls.retain(|call| is_object(&call.arguments));
+        }
         if finish == Finish::Length && self.calls.last().is_some_and(|call| !is_object(&call.arguments)) {
             self.calls.pop();
         }
@@ -135,12 +149,13 @@ impl State {
         }
         if let Some(piece) = text(delta, "refusal") {
             self.refusal.push_str(piece);
+            self.held += piece.len();
         }
         for piece in delta["tool_calls"].as_array().into_iter().flatten() {
             self.extend_call(piece, show);
         }
         if delta["function_call"].is_object() {
-            self.legacy_call.get_or_insert_default().extend(&delta["function_call"]);
+            self.held += self.legacy_call.get_or_insert_default().extend(&delta["function_call"]);
         }
     }
 
@@ -159,6 +174,7 @@ impl State {
     fn say(&mut self, piece: &str, show: &mut dyn FnMut(Progress)) {
         if !piece.is_empty() {
             self.text.push_str(piece);
+            self.held += piece.len();
             show(Progress::Text(piece.to_owned()));
         }
     }
@@ -166,6 +182,7 @@ impl State {
     fn think(&mut self, piece: &str, show: &mut dyn FnMut(Progress)) {
         if !piece.is_empty() {
             self.reasoning.push_str(piece);
+            self.held += piece.len();
             show(Progress::Reasoning(piece.to_owned()));
         }
     }
@@ -177,14 +194,16 @@ impl State {
             None => {
                 show(Progress::CallNamed { tool: text(function, "name").unwrap_or_default().to_owned() });
                 self.calls.push(Calling { index: count(piece, "index"), ..Calling::default() });
+                self.held += PART_BYTES;
                 self.calls.len() - 1
             }
         };
         let call = &mut self.calls[at];
         if call.id.is_empty() {
             call.id = text(piece, "id").unwrap_or_default().to_owned();
+            self.held += call.id.len();
         }
-        call.extend(function);
+        self.held += call.extend(function);
         show(Progress::Alive);
     }
 
@@ -228,7 +247,9 @@ impl State {
 }
 
 impl Calling {
-    fn extend(&mut self, function: &Value) {
+    /// Takes a piece and says by how many bytes it made the call longer.
+    fn extend(&mut self, function: &Value) -> usize {
+        let before = self.tool.len() + self.arguments.len();
         if self.tool.is_empty() {
             self.tool = text(function, "name").unwrap_or_default().to_owned();
         }
@@ -238,6 +259,7 @@ impl Calling {
             whole @ Value::Object(_) => self.arguments = whole.to_string(),
             _ => {}
         }
+        (self.tool.len() + self.arguments.len()).saturating_sub(before)
     }
 
     fn into_part(self, nth: usize) -> ReplyPart {
@@ -249,8 +271,14 @@ impl Calling {
 
 /// An error may come as a data object after all went well so far.
 fn is_error(value: &Value, event: &Event) -> bool {
-    value.get("error").is_some_and(|error| !error.is_null())
-        || value["object"] == "error"
-        || value["type"] == "error"
-        || event.name == "error"
+    failure::is_error(value) || event.name == "error"
+}
+
+/// Finish reasons with which servers say that the generation failed: OpenRouter and Mistral, DeepSeek, GLM, SGLang,
+/// Gemini.
+fn is_broken(reason: &str) -> bool {
+    let reason = reason.to_ascii_lowercase();
+    ["error", "insufficient_system_resource", "abort", "cancel", "timeout", "malformed_function_call"]
+        .iter()
+        .any(|word| reason.contains(word))
 }

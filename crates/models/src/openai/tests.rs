@@ -1,12 +1,16 @@
 //! Our own Chat Completions streams and bodies: the quirks of servers, one by one.
 
 use posse_session::{
-    Block, Finish, Head, Message, ModelFailure, Params, Reply, ReplyPart, Request, Role, SessionId, ToolChoice, ToolSpec, Usage,
+    Block, Finish, Head, Message, ModelFailure, Params, Progress, Reply, ReplyPart, Request, Role, SessionId, ToolChoice, ToolSpec, Usage,
 };
 use serde_json::{Value, json};
 
 use super::{State, encode};
-use crate::corpora::{cut_everywhere, read};
+use crate::{
+    corpora::{cut_everywhere, read},
+    fold::{Fold, Phase},
+    sse::Event,
+};
 
 fn stream(chunks: &[Value]) -> Vec<u8> {
     let mut text: String = chunks.iter().map(|chunk| format!("data: {chunk}\n\n")).collect();
@@ -102,6 +106,7 @@ fn finish_reasons_are_mapped() {
         ("stop", Finish::Stop),
         ("tool_calls", Finish::Stop),
         ("length", Finish::Length),
+        ("model_length", Finish::Length),
         ("content_filter", Finish::Refusal),
         ("odd", Finish::Other),
     ] {
@@ -114,6 +119,65 @@ fn a_call_cut_by_the_output_limit_is_no_call() {
     let half = tool_calls(json!([{ "index": 0, "id": "a", "function": { "name": "x", "arguments": "{\"n\":" } }]));
     let reply = reply(&[chunk(half, None), chunk(json!({}), Some("length"))]);
     assert_eq!((reply.parts, reply.finish), (Vec::new(), Finish::Length));
+}
+
+#[test]
+fn a_generation_that_the_server_calls_broken_is_no_reply() {
+    let whole_call = tool_calls(json!([{ "index": 0, "id": "a", "function": { "name": "x", "arguments": "{}" } }]));
+    let usage = json!({ "choices": [], "usage": { "prompt_tokens": 9, "completion_tokens": 1 } });
+    for reason in
+        ["error", "insufficient_system_resource", "network_error", "abort", "cancelled", "function_call_filter: MALFORMED_FUNCTION_CALL"]
+    {
+        let said = chunk(json!({ "content": "so far" }), None);
+        let bytes = stream(&[said, chunk(whole_call.clone(), None), chunk(json!({}), Some(reason)), usage.clone()]);
+        let error = read::<State>(&bytes).unwrap_err();
+        assert_eq!((error.failure, error.partial.as_str(), error.usage.input), (ModelFailure::Cut, "so far", 9), "{reason}");
+        assert!(error.words.contains(reason), "{}", error.words);
+    }
+}
+
+#[test]
+fn a_call_without_arguments_counts_only_under_an_end_that_is_understood() {
+    let calls = tool_calls(json!([
+        { "index": 0, "id": "a", "function": { "name": "empty", "arguments": "" } },
+        { "index": 1, "id": "b", "function": { "name": "list", "arguments": "[1]" } },
+        { "index": 2, "id": "c", "function": { "name": "whole", "arguments": "{\"n\":1}" } },
+        { "index": 3, "id": "d", "function": { "name": "half", "arguments": "{\"n\":" } },
+    ]));
+    let odd = reply(&[chunk(calls, None), chunk(json!({}), Some("odd"))]);
+    assert_eq!((odd.parts, odd.finish), (vec![call("c", "whole", "{\"n\":1}")], Finish::Calls));
+    let bare = tool_calls(json!([{ "index": 0, "id": "a", "function": { "name": "x", "arguments": "" } }]));
+    for reason in ["tool_calls", "stop", "function_call"] {
+        let reply = reply(&[chunk(bare.clone(), None), chunk(json!({}), Some(reason))]);
+        assert_eq!((reply.parts, reply.finish), (vec![call("a", "x", "{}")], Finish::Calls), "{reason}");
+    }
+    let odd = reply(&[chunk(json!({ "content": "hi" }), None), chunk(bare, Some("odd"))]);
+    assert_eq!((odd.parts, odd.finish), (vec![ReplyPart::Text("hi".into())], Finish::Other));
+}
+
+#[test]
+fn an_endless_answer_is_given_up() {
+    let megabyte = "x".repeat(1024 * 1024);
+    let call_of = |arguments: &str| tool_calls(json!([{ "index": 0, "id": "a", "function": { "name": "x", "arguments": arguments } }]));
+    let new_call = tool_calls(json!([{ "function": { "name": "x", "arguments": "" } }]));
+    for (delta, times) in [
+        (json!({ "content": megabyte }), 33),
+        (json!({ "reasoning_content": megabyte }), 33),
+        (json!({ "refusal": megabyte }), 33),
+        (call_of(&megabyte), 33),
+        (json!({ "function_call": { "name": "x", "arguments": megabyte } }), 33),
+        (new_call, 33 * 1024),
+    ] {
+        let event = Event { name: String::new(), data: chunk(delta, None).to_string() };
+        let mut fold = State::default();
+        let given_up = (1..=times).find(|_| {
+            fold.push(&event, &mut |_: Progress| ());
+            fold.phase() == Phase::Over
+        });
+        assert!(given_up.is_some_and(|nth| times * 9 / 10 < nth), "{given_up:?} of {times}");
+        let error = fold.finish().unwrap_err();
+        assert_eq!((error.failure, error.words.as_str()), (ModelFailure::Malformed, "the answer is larger than 32 MiB"));
+    }
 }
 
 #[test]
@@ -140,6 +204,10 @@ fn an_error_as_data_ends_the_stream() {
             ModelFailure::Overloaded,
         ),
         (json!({ "object": "error", "message": "something" }), ModelFailure::Cut),
+        (json!({ "object": "error", "message": "no such model", "type": "NotFoundError", "code": 404 }), ModelFailure::BadRequest),
+        (json!({ "error": { "message": "no", "type": "invalid_request_error", "code": null } }), ModelFailure::BadRequest),
+        (json!({ "error": { "message": "no", "type": "insufficient_quota", "code": "insufficient_quota" } }), ModelFailure::Auth),
+        (json!([{ "error": { "message": "no", "code": 403 } }]), ModelFailure::Auth),
     ] {
         let told = read::<State>(&stream(&[chunk(json!({ "content": "so far" }), None), error.clone()])).unwrap_err();
         assert_eq!((told.failure, told.partial.as_str()), (failure, "so far"), "{error}");

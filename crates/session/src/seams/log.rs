@@ -37,7 +37,8 @@ pub struct Append {
 pub enum AppendError {
     /// Someone else owns this tree now, or the log moved on. Stop the run; the log is theirs.
     Moved { head: Seq },
-    /// The disk or the network. Nothing was appended. Stop the run; the log is whole.
+    /// The disk or the network. Most likely nothing was appended; if it was, the same batch id at the tail tells.
+    /// Stop the run; the log is whole.
     Unavailable(String),
 }
 
@@ -117,6 +118,8 @@ impl std::error::Error for LeaseError {}
 pub trait Lease: Send + Sync {
     /// Becomes the owner, with an epoch above every earlier one. Never waits.
     fn take<'a>(&'a self, root: &'a SessionId) -> BoxFuture<'a, Result<Ownership, LeaseError>>;
+    /// Whether a living process owns the tree right now; changes nothing.
+    fn is_held<'a>(&'a self, root: &'a SessionId) -> BoxFuture<'a, Result<bool, LeaseError>>;
 }
 
 /// What a non-owner wants of a session.
@@ -156,6 +159,8 @@ pub trait Inbox: Send + Sync {
     fn waiting<'a>(&'a self, root: &'a SessionId) -> BoxFuture<'a, Result<Vec<Posted>, ReadError>>;
     /// Whether a letter still waits; false means an append took it in.
     fn waits<'a>(&'a self, id: &'a LetterId) -> BoxFuture<'a, Result<bool, ReadError>>;
+    /// Takes a letter back; `false` means that it was not there any more: an append has taken it in.
+    fn withdraw<'a>(&'a self, id: &'a LetterId) -> BoxFuture<'a, Result<bool, ReadError>>;
     /// Ready when the inbox may have changed since the last call (also by another process).
     fn rung(&self) -> BoxFuture<'_, ()>;
 }

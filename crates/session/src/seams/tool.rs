@@ -133,6 +133,10 @@ pub trait Workspace: Send + Sync {
     fn readable_roots(&self) -> &[PathBuf] {
         &[]
     }
+    /// Folders that no tool may open inside this process, except the readable roots in them: posse's own data. Canonical.
+    fn private_roots(&self) -> &[PathBuf] {
+        &[]
+    }
     fn spawn<'a>(&'a self, line: CommandLine) -> BoxFuture<'a, Result<Arc<dyn Process>, SpawnError>>;
     /// Ends every process that an earlier owner started for these calls.
     fn sweep<'a>(&'a self, calls: &'a [CallId]) -> BoxFuture<'a, ()>;

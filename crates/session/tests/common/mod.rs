@@ -79,7 +79,8 @@ pub fn one_of_each(text: &str) -> Vec<Event> {
     let said = || Text::from(text);
     let usage = Usage { input: 10, output: 5, cache_read: 3, cache_write: 2, cost_usd: 0.25 };
     let touch = Touch::new("bash", "ls");
-    let decision = Decision { verdict: Verdict::Ask, touch: Some(touch.clone()), rule: Some("bash(*)".into()), origin: "posse.json:4".into() };
+    let decision =
+        Decision { verdict: Verdict::Ask, touch: Some(touch.clone()), rule: Some("bash(*)".into()), origin: "posse.json:4".into() };
     let entry = Entry {
         id: EntryId::new("msg_1"),
         source: Source::Agent { session: task.clone(), name: "scout".into() },
@@ -162,7 +163,7 @@ pub fn one_of_each_part(text: &str) -> Vec<Part> {
         Part::Patch { path: "a.rs".into(), before: "1".into(), after: "2".into() },
         Part::Compaction { summary: text.into() },
         Part::Retry { attempt: 1, error: "cut".into() },
-        Part::Opaque { provider: "openai".into(), raw: serde_json::json!({"id": "rs_1"}) },
+        Part::Opaque { provider: "openai".into(), raw: "{\"id\":\"rs_1\"}".into() },
     ]
 }
 
@@ -171,7 +172,8 @@ pub fn every_name() -> BTreeSet<String> {
     let names: BTreeSet<String> = one_of_each("x").iter().map(name).collect();
     fn name(event: &Event) -> String {
         match event {
-            Event::Created { .. } | Event::Configured { .. } | Event::Queued { .. } | Event::StepStarted { .. } | Event::Replied { .. } => {}
+            Event::Created { .. } | Event::Configured { .. } | Event::Queued { .. } | Event::StepStarted { .. } | Event::Replied { .. } => {
+            }
             Event::Called { .. } | Event::StepFailed { .. } | Event::Looked { .. } | Event::Asked { .. } | Event::Answered { .. } => {}
             Event::CallStarted { .. } | Event::CallFinished { .. } | Event::Interrupted { .. } | Event::Resumed { .. } => {}
             Event::TookOver { .. } | Event::LimitReached { .. } | Event::TaskStarted { .. } | Event::TaskEnded { .. } => {}

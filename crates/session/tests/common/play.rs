@@ -5,12 +5,12 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
+use posse_session::Finish;
 use posse_session::{
-    Answer, AskId, Asking, BatchId, By, CallId, CallState, Command, Decision, Delivery, Effect, Entry, EntryId, Event, Given, Hash, Hold, How,
-    Ids, Kind, Limit, Look, ModelFailure, Outcome, Permit, Priority, Record, Report, Rules, Scope, Session, SessionId, Source, Text,
+    Answer, AskId, Asking, BatchId, By, CallId, CallState, Command, Decision, Delivery, Effect, Entry, EntryId, Event, Given, Hash, Hold,
+    How, Ids, Kind, Limit, Look, ModelFailure, Outcome, Permit, Priority, Record, Report, Rules, Scope, Session, SessionId, Source, Text,
     Timestamp, To, Touch, Usage, Verdict, Wanted,
 };
-use posse_session::Finish;
 
 use super::{Counter, created, rules, spawn, wanted};
 
@@ -69,6 +69,7 @@ impl Play {
             ids: &self.ids,
             chance: 0.0,
             rules: &self.rules,
+            ceiling: &[],
             asking: self.asking,
             looks: self.looks,
         };
@@ -83,6 +84,7 @@ impl Play {
             ids: &self.ids,
             chance: 0.0,
             rules: &self.rules,
+            ceiling: &[],
             asking: self.asking,
             looks: self.looks,
         };
@@ -112,17 +114,30 @@ impl Play {
             // The model's step begins: `step`, or `step closing` at a step limit.
             "step" => {
                 let owed = self.session.owed();
-                let model = owed.iter().find(|effect| matches!(effect, Effect::CallModel { .. })).unwrap_or_else(|| panic!("no step is owed: {}", self.state()));
+                let model = owed
+                    .iter()
+                    .find(|effect| matches!(effect, Effect::CallModel { .. }))
+                    .unwrap_or_else(|| panic!("no step is owed: {}", self.state()));
                 self.begin(&model.clone(), Permit { closing: first == Some("closing"), ..Permit::default() });
             }
             "reply" => self.reply(&words),
             // The stream breaks: `fail cut`, `fail rate_limited after=30`.
             "fail" => {
                 let failure: ModelFailure = serde_json::from_value(first.unwrap_or_default().into()).expect("a failure");
-                let retry_after = words.iter().find_map(|word| word.strip_prefix("after=")).map(|secs| Duration::from_secs(secs.parse().expect("seconds")));
+                let retry_after = words
+                    .iter()
+                    .find_map(|word| word.strip_prefix("after="))
+                    .map(|secs| Duration::from_secs(secs.parse().expect("seconds")));
                 let step = self.at_step();
                 let words = failure_words(failure);
-                self.decide(Command::Report(Report::ModelFailed { step, failure, words, retry_after, partial: Text::default(), usage: Usage::default() }));
+                self.decide(Command::Report(Report::ModelFailed {
+                    step,
+                    failure,
+                    words,
+                    retry_after,
+                    partial: Text::default(),
+                    usage: Usage { input: 3, ..Usage::default() },
+                }));
             }
             // Every call that may run begins, or only the one named.
             "start" => {
@@ -138,8 +153,11 @@ impl Play {
             }
             // A running call ends: `finish ok`, `finish c2 fail`.
             "finish" => {
-                let call = words.iter().find(|word| word.starts_with('c') && word[1..].parse::<u32>().is_ok()).map(|call| CallId::new(*call));
-                let call = call.or_else(|| self.first_call(|state| matches!(state, CallState::Running | CallState::Stopping))).expect("a running call");
+                let call =
+                    words.iter().find(|word| word.starts_with('c') && word[1..].parse::<u32>().is_ok()).map(|call| CallId::new(*call));
+                let call = call
+                    .or_else(|| self.first_call(|state| matches!(state, CallState::Running | CallState::Stopping)))
+                    .expect("a running call");
                 let outcome = match words.last().copied() {
                     Some("fail") => Outcome::failed("it broke"),
                     Some("cancelled") => Outcome::cancelled("half"),
@@ -180,7 +198,10 @@ impl Play {
             "configure" => self.decide(Command::Configure { head: Hash::new(first.expect("a head")), model: "test/one".into() }),
             "conclude" => {
                 let owed = self.session.owed();
-                let conclude = owed.iter().find(|effect| matches!(effect, Effect::Conclude { .. })).unwrap_or_else(|| panic!("no end is owed: {}", self.state()));
+                let conclude = owed
+                    .iter()
+                    .find(|effect| matches!(effect, Effect::Conclude { .. }))
+                    .unwrap_or_else(|| panic!("no end is owed: {}", self.state()));
                 self.begin(&conclude.clone(), Permit::default());
             }
             "wait" => self.now += first.expect("milliseconds").parse::<u64>().expect("milliseconds"),
@@ -207,7 +228,8 @@ impl Play {
                 other => match (other.strip_prefix('#'), other.strip_prefix("bytes=")) {
                     (Some(id), _) => entry.id = EntryId::new(id),
                     (_, Some(bytes)) => {
-                        entry.parts = vec![posse_session::Part::text(Text::Stored { blob: Hash::new("ab"), bytes: bytes.parse().expect("bytes") })];
+                        entry.parts =
+                            vec![posse_session::Part::text(Text::Stored { blob: Hash::new("ab"), bytes: bytes.parse().expect("bytes") })];
                     }
                     _ => panic!("say what? {other}"),
                 },
@@ -223,7 +245,8 @@ impl Play {
             let word = word.strip_prefix('+').expect("+tool or +tool=input");
             self.calls += 1;
             let call = format!("c{}", self.calls);
-            let (tool, input) = word.split_once('=').map_or((word, format!("{{\"n\":{}}}", self.calls)), |(tool, input)| (tool, input.to_owned()));
+            let (tool, input) =
+                word.split_once('=').map_or((word, format!("{{\"n\":{}}}", self.calls)), |(tool, input)| (tool, input.to_owned()));
             calls.push(wanted(&call, tool, &input));
         }
         let finish = if calls.is_empty() { Finish::Stop } else { Finish::Calls };

@@ -17,6 +17,10 @@ use rustix::fs::{FlockOperation, flock};
 /// The file may be unlinked by a removal between our open and our lock; more often than this is not bad luck.
 const TRIES: u32 = 8;
 
+/// How often, and how long, a lock that may only be looked at is waited for.
+const LOOKS: u32 = 3;
+const LOOK: std::time::Duration = std::time::Duration::from_millis(1);
+
 /// Enough for the digits of any process id.
 const PID_BYTES_MAX: u64 = 20;
 
@@ -33,6 +37,7 @@ impl Lock {
     pub(super) fn take(store: &Path, root: &SessionId) -> Result<Self, LeaseError> {
         let path = path_of(store, root);
         let failed = |error: io::Error| LeaseError::Unavailable(format!("{}: {error}", path.display()));
+        let mut looks = 0;
         for _ in 0..TRIES {
             let mut file =
                 fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path).map_err(failed)?;
@@ -43,11 +48,34 @@ impl Lock {
                     return Ok(Self { _file: file });
                 }
                 Ok(()) => {}
+                // Someone who only looks holds it for a moment.
+                Err(error) if error.kind() == ErrorKind::WouldBlock && looks < LOOKS => {
+                    looks += 1;
+                    std::thread::sleep(LOOK);
+                }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Err(LeaseError::Held { by: holder(&mut file) }),
                 Err(error) => return Err(failed(error)),
             }
         }
         Err(LeaseError::Unavailable(format!("{} is made and removed by others all the time", path.display())))
+    }
+}
+
+impl Lock {
+    /// Whether someone holds the lock. A shared lock is tried for a moment: it harms no owner and writes nothing.
+    pub(super) fn is_held(store: &Path, root: &SessionId) -> Result<bool, LeaseError> {
+        let path = path_of(store, root);
+        let failed = |error: io::Error| LeaseError::Unavailable(format!("{}: {error}", path.display()));
+        let file = match fs::OpenOptions::new().read(true).open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+            Err(error) => return Err(failed(error)),
+        };
+        match flock(&file, FlockOperation::NonBlockingLockShared).map_err(io::Error::from) {
+            Ok(()) => Ok(false),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(true),
+            Err(error) => Err(failed(error)),
+        }
     }
 }
 

@@ -147,6 +147,10 @@ impl Lease for Sqlite {
             }
         })
     }
+
+    fn is_held<'a>(&'a self, root: &'a SessionId) -> BoxFuture<'a, Result<bool, LeaseError>> {
+        Box::pin(async move { Lock::is_held(&self.shared.folder, root) })
+    }
 }
 
 impl Inbox for Sqlite {
@@ -171,6 +175,13 @@ impl Inbox for Sqlite {
     fn waits<'a>(&'a self, id: &'a LetterId) -> BoxFuture<'a, Result<bool, ReadError>> {
         let id = id.clone();
         Box::pin(self.shared.readers.query(move |connection| rows::letter_waits(connection, &id)))
+    }
+
+    fn withdraw<'a>(&'a self, id: &'a LetterId) -> BoxFuture<'a, Result<bool, ReadError>> {
+        Box::pin(async move {
+            let withdrawn = self.shared.writer.grant(Wish::Withdraw(id.clone())).await;
+            withdrawn.map(|count| 0 < count).map_err(|error| ReadError::Unavailable(error.to_string()))
+        })
     }
 
     fn rung(&self) -> BoxFuture<'_, ()> {

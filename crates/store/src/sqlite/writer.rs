@@ -6,7 +6,7 @@
 
 use std::{io, path::PathBuf, sync::Arc, thread};
 
-use posse_session::{AppendError, Epoch, Posted, SessionId};
+use posse_session::{AppendError, Epoch, LetterId, Posted, SessionId};
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
@@ -30,6 +30,8 @@ pub(super) enum Wish {
         posted: Posted,
         body: String,
     },
+    /// Answered with 1 if the letter was still there.
+    Withdraw(LetterId),
     /// Answered with the number of sessions removed.
     Remove {
         root: SessionId,
@@ -99,6 +101,11 @@ impl Desk {
     fn serve(&mut self, group: Vec<Job>) {
         match self.commit(&group) {
             Ok(answers) => {
+                // What was removed for good is not to be read in the old pages of the log either. A reader may be in
+                // the way; then a later checkpoint does it.
+                if group.iter().any(|job| matches!(job.wish, Wish::Remove { .. })) {
+                    let _ = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+                }
                 for (job, answer) in group.into_iter().zip(answers) {
                     self.ring_for(&job.wish, &answer);
                     // Who asked may be gone; the facts are there all the same.
@@ -123,7 +130,7 @@ impl Desk {
                     self.bell.ring_letters();
                 }
             }
-            (Wish::Post { .. } | Wish::Remove { .. }, Ok(_)) => self.bell.ring_letters(),
+            (Wish::Post { .. } | Wish::Withdraw(_) | Wish::Remove { .. }, Ok(_)) => self.bell.ring_letters(),
             _ => {}
         }
     }
@@ -175,6 +182,7 @@ impl Desk {
             Wish::Append(ready) => self.cache.append(connection, ready),
             Wish::Take(root) => self.cache.take(connection, root),
             Wish::Post { posted, body } => post(connection, posted, body),
+            Wish::Withdraw(id) => withdraw(connection, id),
             Wish::Remove { root, epoch } => {
                 let removed = remove::remove(connection, root, *epoch);
                 self.cache.clear();
@@ -191,6 +199,11 @@ fn post(connection: &Connection, posted: &Posted, body: &str) -> rusqlite::Resul
     let posted =
         connection.prepare_cached("INSERT OR IGNORE INTO letters (id, root, recipient, body) VALUES (?1, ?2, ?3, ?4)")?.execute(row)?;
     Ok(Ok(posted as u64))
+}
+
+fn withdraw(connection: &Connection, id: &LetterId) -> rusqlite::Result<Answer> {
+    let gone = connection.prepare_cached("DELETE FROM letters WHERE id = ?1")?.execute([id.as_str()])?;
+    Ok(Ok(gone as u64))
 }
 
 #[cfg(test)]

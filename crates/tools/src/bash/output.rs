@@ -3,13 +3,14 @@
 //! The file may be a gigabyte; never more than a few windows of it are in memory.
 
 use std::{
-    fs::{self, File},
+    fs::{self, OpenOptions},
     io::{self, Read, Seek, SeekFrom},
     path::{Path, PathBuf},
 };
 
 use crate::{
-    files::open_regular,
+    files::{open_regular, open_regular_with},
+    private::Private,
     text::{cap, clean, gap},
 };
 
@@ -26,6 +27,7 @@ pub(super) struct Output {
     pub(super) path: PathBuf,
     /// Shown live up to here.
     shown: u64,
+    private: Private,
 }
 
 /// What is left of the output when the command has ended.
@@ -36,12 +38,13 @@ pub(super) struct Kept {
 }
 
 impl Output {
-    pub(super) fn new(path: PathBuf) -> Self {
-        Self { path, shown: 0 }
+    /// `path` must be resolved.
+    pub(super) fn new(path: PathBuf, private: Private) -> Self {
+        Self { path, shown: 0, private }
     }
 
     pub(super) fn bytes(&self) -> u64 {
-        fs::metadata(&self.path).map_or(0, |metadata| metadata.len())
+        fs::symlink_metadata(&self.path).map_or(0, |metadata| metadata.len())
     }
 
     /// What was printed since the last time, or the latest of it.
@@ -51,7 +54,7 @@ impl Output {
             return None;
         }
         let from = self.shown.max(end.saturating_sub(PIECE_BYTES_MAX as u64));
-        let mut bytes = window(&self.path, from, PIECE_BYTES_MAX).ok()?;
+        let mut bytes = window(&self.path, from, PIECE_BYTES_MAX, &self.private).ok()?;
         // A letter cut in half waits for its other half, unless it is no letter at all.
         if let Err(error) = std::str::from_utf8(&bytes)
             && error.error_len().is_none()
@@ -66,7 +69,7 @@ impl Output {
     /// Cleans and cuts the output; the file goes when it says no more than the text.
     pub(super) fn finish(self) -> Kept {
         let bytes = self.bytes();
-        let text = read(&self.path, bytes);
+        let text = read(&self.path, bytes, &self.private);
         if bytes <= SHOWN_BYTES_MAX as u64 && text.omitted == 0 {
             // A file that is still there costs a little space, nothing else.
             let _ = fs::remove_file(&self.path);
@@ -78,7 +81,9 @@ impl Output {
     /// The spool never holds more than its bound, however fast it was written.
     pub(super) fn cut_to(&self, bytes: u64) {
         if bytes < self.bytes() {
-            let cut = File::options().write(true).open(&self.path).and_then(|file| file.set_len(bytes));
+            // The command may have put anything there instead; only a plain file is cut.
+            let opened = open_regular_with(&self.path, &self.private, OpenOptions::new().write(true));
+            let cut = opened.and_then(|(file, _)| file.set_len(bytes));
             if let Err(error) = cut {
                 tracing::warn!(%error, "a spool file could not be cut");
             }
@@ -86,9 +91,9 @@ impl Output {
     }
 }
 
-fn read(path: &Path, bytes: u64) -> crate::text::Capped {
+fn read(path: &Path, bytes: u64, private: &Private) -> crate::text::Capped {
     let part = |from: u64, length: usize| {
-        window(path, from, length).map_or_else(|error| format!("(the output cannot be read: {error})"), |bytes| clean(&bytes))
+        window(path, from, length, private).map_or_else(|error| format!("(the output cannot be read: {error})"), |bytes| clean(&bytes))
     };
     if bytes <= SHOWN_BYTES_MAX as u64 {
         // Letters that were no UTF-8 may have grown in cleaning.
@@ -102,8 +107,8 @@ fn read(path: &Path, bytes: u64) -> crate::text::Capped {
     crate::text::Capped { text, omitted: usize::try_from(bytes).unwrap_or(usize::MAX) - SHOWN_BYTES_MAX }
 }
 
-fn window(path: &Path, from: u64, length: usize) -> io::Result<Vec<u8>> {
-    let (mut file, _) = match open_regular(path) {
+fn window(path: &Path, from: u64, length: usize, private: &Private) -> io::Result<Vec<u8>> {
+    let (mut file, _) = match open_regular(path, private) {
         // The command removed it, or never started: it printed nothing.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         opened => opened?,
@@ -122,7 +127,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("call_1.out");
         fs::write(&path, bytes).unwrap();
-        (folder, Output::new(path))
+        (folder, Output::new(path, Private::default()))
     }
 
     #[test]

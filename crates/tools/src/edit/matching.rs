@@ -1,17 +1,31 @@
-//! Where in a text an old passage stands, and what exactly replaces it.
+//! Where in a text an old passage stands, and what the text is with a new one in its place.
 //!
 //! Exact first, also with the other kind of line ends; then line by line without trailing blanks; then without indentation
-//! too, with the new text moved to the indentation that is there. Pure: texts in, byte ranges or a complaint out.
+//! too, with the new text moved to the indentation that is there. Pure but for the clock: a search that takes too long
+//! finds nothing. Only places are kept while it is unclear how many there are; new text is made for those that count.
 
-use std::ops::Range;
+use std::{
+    borrow::Cow,
+    ops::Range,
+    time::{Duration, Instant},
+};
+
+use crate::text::{ALIKE_BYTES_MAX, most_alike, visible};
 
 /// Shorter passages match anywhere once their blanks do not count.
 const TOLERANT_LETTERS_MIN: usize = 8;
+/// A text with more lines is data; there a passage must match exactly.
+const TOLERANT_LINES_MAX: usize = 200_000;
+/// A search line by line that takes longer meets a text made for that.
+const TOLERANT_TIME_MAX: Duration = Duration::from_millis(300);
 /// Bounds of the search for the closest place: enough for any source file.
 const COMPARED_LINES_MAX: usize = 20_000;
 const COMPARED_PASSAGE_MAX: usize = 50;
+/// A hint is worth no more waiting than this.
+const CLOSEST_TIME_MAX: Duration = Duration::from_millis(100);
 /// Shown of the closest place.
 const CLOSEST_LINES_MAX: usize = 12;
+const CLOSEST_LINE_CHARS_MAX: usize = 300;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum How {
@@ -20,28 +34,74 @@ pub(super) enum How {
     WithoutIndentation,
 }
 
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Spot {
-    pub(super) range: Range<usize>,
-    pub(super) replacement: String,
+/// Where a passage stands.
+#[derive(Debug)]
+pub(super) struct Found<'a> {
+    text: &'a str,
+    pub(super) how: How,
+    old: Cow<'a, str>,
+    new: Cow<'a, str>,
+    /// Empty when the passage was found exactly: then every place has the same length and is found again as fast.
+    ranges: Vec<Range<usize>>,
+    pub(super) count: usize,
 }
 
 /// Every place where `old` stands, by the strictest way that finds any.
-pub(super) fn find(text: &str, old: &str, new: &str) -> Option<(How, Vec<Spot>)> {
+pub(super) fn find<'a>(text: &'a str, old: &'a str, new: &'a str) -> Option<Found<'a>> {
     for (old, new) in line_end_variants(text, old, new) {
-        let spots: Vec<Spot> =
-            text.match_indices(&old).map(|(at, _)| Spot { range: at..at + old.len(), replacement: new.clone() }).collect();
-        if !spots.is_empty() {
-            return Some((How::Exactly, spots));
+        let count = text.matches(&*old).count();
+        if count != 0 {
+            return Some(Found { text, how: How::Exactly, old, new, ranges: Vec::new(), count });
         }
     }
-    if old.chars().filter(|letter| !letter.is_whitespace()).count() < TOLERANT_LETTERS_MIN {
+    if old.chars().filter(|letter| !letter.is_whitespace()).take(TOLERANT_LETTERS_MIN).count() < TOLERANT_LETTERS_MIN {
         return None;
     }
     [How::WithoutTrailingBlanks, How::WithoutIndentation].into_iter().find_map(|how| {
-        let spots = line_wise(text, old, new, how);
-        (!spots.is_empty()).then_some((how, spots))
+        let ranges = line_wise(text, old, how);
+        (!ranges.is_empty()).then(|| Found { text, how, old: old.into(), new: new.into(), count: ranges.len(), ranges })
     })
+}
+
+impl Found<'_> {
+    /// Where the places begin, in order.
+    pub(super) fn starts(&self) -> impl Iterator<Item = usize> {
+        self.places().map(|range| range.start)
+    }
+
+    /// The text with every place replaced and how many lines the first replacement has, or the size it would have
+    /// beyond `max` bytes.
+    pub(super) fn replaced(&self, max: usize) -> Result<(String, usize), usize> {
+        let mut bytes = self.text.len();
+        if self.how == How::Exactly {
+            bytes = bytes - self.count * self.old.len() + self.count.saturating_mul(self.new.len());
+        }
+        if max < bytes {
+            return Err(bytes);
+        }
+        let mut after = String::with_capacity(bytes);
+        let (mut copied, mut first_lines) = (0, None);
+        for range in self.places() {
+            let replacement = match self.how {
+                How::Exactly => Cow::Borrowed(&*self.new),
+                how => Cow::Owned(fitted(&self.text[range.clone()], &self.old, &self.new, how)),
+            };
+            first_lines.get_or_insert_with(|| replacement.lines().count());
+            after.push_str(&self.text[copied..range.start]);
+            after.push_str(&replacement);
+            copied = range.end;
+            if max < after.len() {
+                return Err(after.len());
+            }
+        }
+        after.push_str(&self.text[copied..]);
+        Ok((after, first_lines.unwrap_or(0)))
+    }
+
+    fn places(&self) -> impl Iterator<Item = Range<usize>> {
+        let exactly = (self.how == How::Exactly).then(|| self.text.match_indices(&*self.old));
+        exactly.into_iter().flatten().map(|(at, found)| at..at + found.len()).chain(self.ranges.iter().cloned())
+    }
 }
 
 /// The number of the line, from 1, on which a byte stands.
@@ -49,15 +109,15 @@ pub(super) fn line_of(text: &str, at: usize) -> usize {
     text.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count() + 1
 }
 
-fn line_end_variants(text: &str, old: &str, new: &str) -> Vec<(String, String)> {
+fn line_end_variants<'a>(text: &str, old: &'a str, new: &'a str) -> Vec<(Cow<'a, str>, Cow<'a, str>)> {
     let to_lf = |passage: &str| passage.replace("\r\n", "\n");
-    let to_crlf = |passage: &str| to_lf(passage).replace('\n', "\r\n");
+    let to_crlf = |passage: &str| Cow::Owned(to_lf(passage).replace('\n', "\r\n"));
     if is_crlf(text) {
-        return vec![(old.to_owned(), to_crlf(new)), (to_crlf(old), to_crlf(new))];
+        return vec![(old.into(), to_crlf(new)), (to_crlf(old), to_crlf(new))];
     }
-    let mut variants = vec![(old.to_owned(), new.to_owned())];
+    let mut variants = vec![(old.into(), new.into())];
     if old.contains("\r\n") {
-        variants.push((to_lf(old), to_lf(new)));
+        variants.push((to_lf(old).into(), to_lf(new).into()));
     }
     variants
 }
@@ -68,19 +128,23 @@ fn is_crlf(text: &str) -> bool {
     ends != 0 && ends == text.matches("\r\n").count()
 }
 
-fn line_wise(text: &str, old: &str, new: &str, how: How) -> Vec<Spot> {
-    let bare = |line: &'_ str| -> String {
-        match how {
-            How::WithoutIndentation => line.trim().to_owned(),
-            _ => line.trim_end().to_owned(),
-        }
-    };
-    let wanted: Vec<String> = old.lines().map(bare).collect();
+fn line_wise(text: &str, old: &str, how: How) -> Vec<Range<usize>> {
+    let begun = Instant::now();
+    fn bare(line: &str, how: How) -> &str {
+        if how == How::WithoutIndentation { line.trim() } else { line.trim_end() }
+    }
     let lines = lines_of(text);
-    let present: Vec<String> = lines.iter().map(|range| bare(&text[range.clone()])).collect();
-    let mut spots = Vec::new();
+    if TOLERANT_LINES_MAX < lines.len() {
+        return Vec::new();
+    }
+    let wanted: Vec<&str> = old.lines().map(|line| bare(line, how)).collect();
+    let present: Vec<&str> = lines.iter().map(|range| bare(&text[range.clone()], how)).collect();
+    let mut found = Vec::new();
     let mut from = 0;
     while from + wanted.len() <= present.len() {
+        if TOLERANT_TIME_MAX < begun.elapsed() {
+            return Vec::new();
+        }
         if present[from..from + wanted.len()] != wanted[..] {
             from += 1;
             continue;
@@ -88,12 +152,10 @@ fn line_wise(text: &str, old: &str, new: &str, how: How) -> Vec<Spot> {
         let last = &lines[from + wanted.len() - 1];
         let body = text[last.clone()].trim_end_matches('\n').trim_end_matches('\r');
         let end = if old.ends_with('\n') { last.end } else { last.start + body.len() };
-        let range = lines[from].start..end;
-        let replacement = fitted(&text[range.clone()], old, new, how);
-        spots.push(Spot { range, replacement });
+        found.push(lines[from].start..end);
         from += wanted.len();
     }
-    spots
+    found
 }
 
 /// The new text with the line ends, and where that was forgiven the indentation, of the place it goes to.
@@ -123,30 +185,40 @@ fn lines_of(text: &str) -> Vec<Range<usize>> {
         start += line.len();
         from..start
     };
-    text.split_inclusive('\n').map(range).collect()
+    // One more than is used, so that a text with too many lines is known by it.
+    text.split_inclusive('\n').take(TOLERANT_LINES_MAX + 1).map(range).collect()
 }
 
 /// The lines that look most like the passage, numbered, for a model that misremembers them.
 pub(super) fn closest(text: &str, old: &str) -> Option<String> {
+    let begun = Instant::now();
     let lines: Vec<&str> = text.lines().take(COMPARED_LINES_MAX).collect();
+    let trimmed: Vec<&str> = lines.iter().map(|line| line.trim()).collect();
     let wanted: Vec<&str> = old.lines().map(str::trim).take(COMPARED_PASSAGE_MAX).collect();
-    let equal =
-        |from: usize| wanted.iter().zip(&lines[from..]).filter(|(wanted, line)| !wanted.is_empty() && **wanted == line.trim()).count();
-    let best = (0..lines.len()).max_by_key(|from| (equal(*from), std::cmp::Reverse(*from))).filter(|from| equal(*from) != 0);
+    let equal = |from: usize| wanted.iter().zip(&trimmed[from..]).filter(|(wanted, line)| !wanted.is_empty() && wanted == line).count();
+    let (mut best, mut best_equal) = (None, 0);
+    for from in 0..lines.len() {
+        let count = equal(from);
+        if best_equal < count {
+            (best, best_equal) = (Some(from), count);
+        }
+        if from % 64 == 0 && CLOSEST_TIME_MAX < begun.elapsed() {
+            break;
+        }
+    }
     let from = best.or_else(|| {
-        // No line is the same: the one most like the longest line of the passage.
-        let (place, longest) = wanted.iter().enumerate().max_by_key(|(_, line)| line.len())?;
-        let trimmed: Vec<&str> = lines
-            .iter()
-            .map(|line| line.trim())
-            .filter(|line| line.len() <= longest.len() * 2 && longest.len() <= line.len() * 2)
-            .collect();
-        let close = similar::get_close_matches(*longest, &trimmed, 1, 0.5);
-        let at = lines.iter().position(|line| close.first() == Some(&line.trim()))?;
+        // No line is the same: the one most like the longest line of the passage that can be compared.
+        let short = wanted.iter().enumerate().filter(|(_, line)| line.len() <= ALIKE_BYTES_MAX);
+        let (place, longest) = short.max_by_key(|(_, line)| line.len())?;
+        let similar = |line: &&str| line.len() <= longest.len() * 2 && longest.len() <= line.len() * 2;
+        let candidates: Vec<&str> = trimmed.iter().copied().filter(similar).collect();
+        let close = most_alike(longest, &candidates, 1, 0.5);
+        let at = trimmed.iter().position(|line| close.first() == Some(line))?;
         Some(at.saturating_sub(place))
     })?;
     let shown = lines[from..].iter().take(wanted.len().clamp(3, CLOSEST_LINES_MAX)).enumerate();
-    Some(shown.map(|(offset, line)| format!("{}|{}", from + offset + 1, crate::text::visible(line))).collect::<Vec<_>>().join("\n"))
+    let cut = |line: &str| line.chars().take(CLOSEST_LINE_CHARS_MAX).collect::<String>();
+    Some(shown.map(|(offset, line)| format!("{}|{}", from + offset + 1, visible(&cut(line)))).collect::<Vec<_>>().join("\n"))
 }
 
 #[cfg(test)]
@@ -154,12 +226,8 @@ mod tests {
     use super::*;
 
     fn replaced(text: &str, old: &str, new: &str) -> Option<(How, String)> {
-        let (how, spots) = find(text, old, new)?;
-        let mut out = text.to_owned();
-        for spot in spots.into_iter().rev() {
-            out.replace_range(spot.range, &spot.replacement);
-        }
-        Some((how, out))
+        let found = find(text, old, new)?;
+        Some((found.how, found.replaced(usize::MAX).unwrap().0))
     }
 
     #[test]
@@ -190,6 +258,31 @@ mod tests {
         }
         assert_eq!(replaced("a\nb\n", "c", "d"), None);
         assert_eq!(replaced("  }\n", "}  ", "x"), None, "too short to be forgiven its blanks");
+    }
+
+    #[test]
+    fn a_result_beyond_its_bound_is_not_made() {
+        let (text, new) = ("x".repeat(1_000_000), "y".repeat(1_000_000));
+        let found = find(&text, "x", &new).unwrap();
+        assert_eq!((found.count, found.replaced(64 * 1024 * 1024)), (1_000_000, Err(1_000_000_000_000)));
+        let text = "    let apple = 1;\n".repeat(1_000);
+        let found = find(&text, "let apple = 1; \n", &new).unwrap();
+        assert_eq!(found.count, 1_000);
+        assert!(matches!(found.replaced(10_000_000), Err(10_000_000..12_000_000)));
+    }
+
+    #[test]
+    fn a_text_made_to_be_slow_is_not() {
+        let begun = Instant::now();
+        let blank = "\n".repeat(180_000);
+        assert!(find(&blank, &format!("{}12345678\n", "\n".repeat(90_000)), "x").is_none());
+        assert!(find(&"\n".repeat(9_000_000), "12345678\n", "x").is_none());
+        let line = |letter: &str| (0..500).map(|n| format!("{letter}{}", n % 7)).collect::<String>();
+        let long: String = (0..5_000).map(|n| format!("{}{n}\n", line("ab"))).collect();
+        closest(&long, &line("ba"));
+        let longest: String = (0..10).map(|n| format!("{}{n}\n", line("ab").repeat(700))).collect();
+        closest(&longest, &line("ba").repeat(700));
+        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
     }
 
     #[test]

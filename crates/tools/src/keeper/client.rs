@@ -76,7 +76,7 @@ impl Keeper {
                 gone: watch::Sender::new(false),
                 stragglers: AtomicU32::new(0),
             });
-            let request = wire(&Want::Start { id, line: line.clone() })?;
+            let request = wire(&Want::Start { id, line: (&line).into() })?;
             // Made before the write: if this future is dropped while it waits, the process is still ended.
             let mut process = Kept { pid: 0, id, link: Arc::clone(&link), started: Arc::clone(&started) };
             if !link.add(id, started) || !link.write(&request) {

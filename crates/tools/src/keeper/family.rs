@@ -5,7 +5,7 @@
 //! session or the call in its environment. One that hid all three (`env -i setsid`, twice forked) is nobody's for sure:
 //! it is ended with the last start, or when posse goes.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::process_table::{Seen, Table};
 
@@ -36,6 +36,13 @@ pub(super) fn members(table: &Table, keeper: i32, starts: &[Start]) -> HashMap<u
 /// Every living descendant of the keeper.
 pub(super) fn descendants(table: &Table, keeper: i32) -> Vec<Seen> {
     table.all().filter(|process| table.branch_below(keeper, process.pid).is_some()).copied().collect()
+}
+
+/// The process groups that consist of our own: those led by one of these processes, or by a main process that may be
+/// dead. A process can join a group of posse's terminal too, and that one must not be signalled with it.
+pub(super) fn groups(processes: &[Seen], mains: &[i32]) -> HashSet<i32> {
+    let leaders: HashSet<i32> = processes.iter().map(|process| process.pid).chain(mains.iter().copied()).collect();
+    processes.iter().map(|process| process.group).filter(|group| leaders.contains(group)).collect()
 }
 
 fn owner_of(branch: &Seen, starts: &[Start]) -> Option<u64> {

@@ -8,6 +8,11 @@ mod client;
 mod family;
 mod process;
 
+use std::{
+    ffi::OsString,
+    os::unix::ffi::{OsStrExt, OsStringExt},
+};
+
 pub use client::Keeper;
 use posse_session::CommandLine;
 pub use process::keeper_main;
@@ -23,8 +28,38 @@ const KEEPER_ARGUMENT: &str = "__keeper";
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "want", rename_all = "snake_case")]
 enum Want {
-    Start { id: u64, line: CommandLine },
+    Start { id: u64, line: WireLine },
     End { id: u64, grace_ms: u64 },
+}
+
+/// A command line on its way: paths as bytes, because the name of a folder need not be text.
+#[derive(Debug, Serialize, Deserialize)]
+struct WireLine {
+    argv: Vec<String>,
+    cwd: Vec<u8>,
+    env: Vec<(String, String)>,
+    output: Vec<u8>,
+    call: String,
+}
+
+impl From<&CommandLine> for WireLine {
+    fn from(line: &CommandLine) -> Self {
+        let CommandLine { argv, cwd, env, output, call } = line;
+        Self {
+            argv: argv.clone(),
+            cwd: cwd.as_os_str().as_bytes().to_vec(),
+            env: env.clone(),
+            output: output.as_os_str().as_bytes().to_vec(),
+            call: call.as_str().to_owned(),
+        }
+    }
+}
+
+impl From<WireLine> for CommandLine {
+    fn from(line: WireLine) -> Self {
+        let path = |bytes: Vec<u8>| OsString::from_vec(bytes).into();
+        Self { argv: line.argv, cwd: path(line.cwd), env: line.env, output: path(line.output), call: posse_session::CallId::new(line.call) }
+    }
 }
 
 /// What the keeper tells posse.

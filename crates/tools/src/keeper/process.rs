@@ -24,7 +24,7 @@ use rustix::{
     fs::OFlags,
     io::{Errno, FdFlags, fcntl_setfd},
     process::{
-        Pid, Resource, Rlimit, Signal, WaitId, WaitIdOptions, WaitOptions, getpid, getppid, set_child_subreaper,
+        Pid, Resource, Rlimit, Signal, WaitId, WaitIdOptions, WaitOptions, getpid, getppid, kill_process_group, set_child_subreaper,
         set_parent_process_death_signal, setrlimit, wait, waitid,
     },
 };
@@ -33,7 +33,7 @@ use super::{
     LINE_BYTES_MAX, Told, Want,
     family::{self, Start},
 };
-use crate::process_table::{CALL_VARIABLE, Signalled, Table};
+use crate::process_table::{CALL_VARIABLE, Seen, Signalled, Table};
 
 /// Lines and deaths wait here; a full queue only makes the waiting threads wait.
 const NEWS_MAX: usize = 1024;
@@ -44,6 +44,14 @@ const LINGER: Duration = Duration::from_millis(100);
 /// How often a tree that is being ended is looked at again: soon at first, then less and less often.
 const LOOK_PAUSE_MIN: Duration = Duration::from_millis(2);
 const LOOK_PAUSE_MAX: Duration = Duration::from_millis(50);
+/// What lives so long after KILL hangs in the kernel; it is looked at rarely.
+const STUCK_AFTER: Duration = Duration::from_secs(2);
+const STUCK_PAUSE: Duration = Duration::from_secs(1);
+/// When posse is gone nobody waits for the rest: KILL is pending, and the kernel does it when it can.
+const STUCK_TIME_MAX: Duration = Duration::from_secs(60);
+
+/// Rounds of stopping before KILL. A tree that grows even while it is being stopped is killed as it is, and looked at again.
+const HOLD_ROUNDS_MAX: usize = 10;
 
 enum News {
     Line(String),
@@ -141,14 +149,17 @@ impl Desk {
 
     fn heed(&mut self, line: &str) -> io::Result<()> {
         match serde_json::from_str(line) {
-            Ok(Want::Start { id, line }) => match spawn(&line, self.own) {
-                Ok(pid) => {
-                    self.starts.insert(id, Kept { main: pid.cast_signed(), call: line.call.0, ended: None, ending: None });
-                    self.send_waiter();
-                    answer(&Told::Started { id, pid })
+            Ok(Want::Start { id, line }) => {
+                let line = CommandLine::from(line);
+                match spawn(&line, self.own) {
+                    Ok(pid) => {
+                        self.starts.insert(id, Kept { main: pid.cast_signed(), call: line.call.0, ended: None, ending: None });
+                        self.send_waiter();
+                        answer(&Told::Started { id, pid })
+                    }
+                    Err(error) => answer(&Told::Failed { id, words: words_for(&line, &error) }),
                 }
-                Err(error) => answer(&Told::Failed { id, words: words_for(&line, &error) }),
-            },
+            }
             Ok(Want::End { id, grace_ms }) => match self.starts.get_mut(&id) {
                 Some(kept) => {
                     let now = Instant::now();
@@ -210,9 +221,9 @@ impl Desk {
         }
         let mut members = self.members();
         let due: Vec<u64> = self.starts.iter().filter(|(_, kept)| due(kept)).map(|(id, _)| *id).collect();
+        let (mut to_kill, mut doomed) = (Vec::new(), Vec::new());
         for id in due {
-            let mut left = members.remove(&id).unwrap_or_default();
-            left.retain(|process| !self.refused.contains(&process.pid));
+            let left = self.endable(members.remove(&id).unwrap_or_default());
             let Some(kept) = self.starts.get_mut(&id) else { continue };
             // A main process that is dead but not yet reaped must be told first.
             if left.is_empty() && kept.ended.is_some() {
@@ -221,14 +232,26 @@ impl Desk {
                 answer(&Told::Gone { id, stragglers })?;
                 continue;
             }
-            if let Some(signal) = kept.signal_due(now, left.len()) {
-                self.refused.extend(left.iter().filter(|process| process.signal(signal) == Signalled::Refused).map(|process| process.pid));
+            match kept.signal_due(now, left.len()) {
+                Some(Signal::KILL) => {
+                    to_kill.push((id, kept.main));
+                    doomed.extend(left);
+                }
+                Some(signal) => self.signal_each(&left, signal),
+                None => {}
             }
+        }
+        if !doomed.is_empty() {
+            let (ids, mains): (Vec<u64>, Vec<i32>) = to_kill.into_iter().unzip();
+            self.kill(doomed, &mains, |desk| {
+                let mut members = desk.members();
+                ids.iter().flat_map(|id| members.remove(id).unwrap_or_default()).collect()
+            });
         }
         Ok(())
     }
 
-    fn members(&self) -> HashMap<u64, Vec<crate::process_table::Seen>> {
+    fn members(&self) -> HashMap<u64, Vec<Seen>> {
         // No child at all is the usual case after a short command, and needs no look at the whole machine.
         let children = waitid(WaitId::All, WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG);
         if matches!(children, Err(Errno::CHILD)) {
@@ -245,18 +268,57 @@ impl Desk {
     /// posse is gone: nothing below may stay.
     fn kill_all(&mut self) {
         let own = self.own.as_raw_nonzero().get();
+        let (begun, mut pause) = (Instant::now(), LOOK_PAUSE_MIN);
         loop {
             while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
-            let mut left = family::descendants(&Table::read(), own);
-            left.retain(|process| !self.refused.contains(&process.pid));
-            if left.is_empty() {
+            let left = self.endable(family::descendants(&Table::read(), own));
+            if left.is_empty() || STUCK_TIME_MAX < begun.elapsed() {
                 return;
             }
-            self.refused
-                .extend(left.iter().filter(|process| process.signal(Signal::KILL) == Signalled::Refused).map(|process| process.pid));
-            thread::sleep(LOOK_PAUSE_MIN);
+            let mains: Vec<i32> = self.starts.values().map(|kept| kept.main).collect();
+            self.kill(left, &mains, |_| family::descendants(&Table::read(), own));
+            thread::sleep(pause);
+            pause = longer(pause, begun.elapsed());
         }
     }
+
+    /// Stops these processes and all that appeared meanwhile, then kills them: while some are killed the others could
+    /// start new ones, and a stopped process cannot.
+    fn kill(&mut self, mut left: Vec<Seen>, mains: &[i32], look_again: impl Fn(&Self) -> Vec<Seen>) {
+        for _ in 0..HOLD_ROUNDS_MAX {
+            self.signal(&left, mains, Signal::STOP);
+            let now = self.endable(look_again(self));
+            let held = now.iter().all(|process| left.contains(process));
+            left = now;
+            if held {
+                break;
+            }
+        }
+        self.signal(&left, mains, Signal::KILL);
+    }
+
+    /// Whole groups first, which nobody can outrun, then each by itself.
+    fn signal(&mut self, processes: &[Seen], mains: &[i32], signal: Signal) {
+        for group in family::groups(processes, mains).into_iter().filter_map(Pid::from_raw) {
+            // A group that is gone by now needs nothing.
+            let _ = kill_process_group(group, signal);
+        }
+        self.signal_each(processes, signal);
+    }
+
+    fn signal_each(&mut self, processes: &[Seen], signal: Signal) {
+        self.refused.extend(processes.iter().filter(|process| process.signal(signal) == Signalled::Refused).map(|process| process.pid));
+    }
+
+    fn endable(&self, mut processes: Vec<Seen>) -> Vec<Seen> {
+        processes.retain(|process| !self.refused.contains(&process.pid));
+        processes
+    }
+}
+
+/// The next pause between two looks, so long after the first.
+fn longer(pause: Duration, since: Duration) -> Duration {
+    (pause * 2).min(if since < STUCK_AFTER { LOOK_PAUSE_MAX } else { STUCK_PAUSE })
 }
 
 impl Kept {
@@ -265,7 +327,7 @@ impl Kept {
         let ended = self.ended;
         let ending = self.ending.as_mut()?;
         ending.look_at = now + ending.pause;
-        ending.pause = (ending.pause * 2).min(LOOK_PAUSE_MAX);
+        ending.pause = longer(ending.pause, now.saturating_duration_since(ending.since + ending.grace));
         let lingering = ended.is_some_and(|ended| now.duration_since(ended) < LINGER) && !ending.grace.is_zero();
         if lingering && !ending.termed {
             return None;
@@ -389,5 +451,22 @@ fn ignore_signals() {
     for number in [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM] {
         // SAFETY: `signal` is the C library's; the handler has its signature and does nothing at all.
         unsafe { signal(number.as_raw(), nothing) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_hangs_in_the_kernel_is_looked_at_rarely() {
+        let (mut pause, mut passed, mut looks) = (LOOK_PAUSE_MIN, Duration::ZERO, 0);
+        while passed < STUCK_TIME_MAX {
+            passed += pause;
+            pause = longer(pause, passed);
+            looks += 1;
+        }
+        assert!((60..150).contains(&looks), "{looks}");
+        assert_eq!(longer(LOOK_PAUSE_MIN, Duration::ZERO), Duration::from_millis(4), "soon at first");
     }
 }

@@ -117,9 +117,20 @@ impl Office {
         fs::read_to_string(self.root.join(name)).unwrap()
     }
 
+    /// A look and a run, as the loop does it.
     pub async fn run(&self, tool: &str, input: Value) -> Outcome {
+        self.run_after(tool, input, || ()).await
+    }
+
+    /// The same with something that happens between the two.
+    pub async fn run_after(&self, tool: &str, input: Value, meanwhile: impl FnOnce()) -> Outcome {
+        let tool = self.tool(tool);
+        if let Err(words) = tool.look(&input, &*self.context.workspace) {
+            return Outcome::failed(words);
+        }
+        meanwhile();
         let call = ToolCall { id: fresh_call(), input };
-        self.tool(tool).run(&call, &self.context).await
+        tool.run(&call, &self.context).await
     }
 
     /// The words of an outcome, with how it ended in front when it is not done.
