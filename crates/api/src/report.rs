@@ -122,7 +122,9 @@ fn denials(facts: &[Record], session: &str, agent: &str) -> Vec<Denial> {
             agent: agent.to_owned(),
             tool: tool.clone(),
             what: touch.map_or_else(|| title.clone(), |touch| format!("{}({})", touch.key, touch.pattern)),
-            rule: decision.and_then(|decision| decision.rule.map(|rule| if decision.origin.is_empty() { rule } else { format!("{rule} from {}", decision.origin) })),
+            rule: decision.and_then(|decision| {
+                decision.rule.map(|rule| if decision.origin.is_empty() { rule } else { format!("{rule} from {}", decision.origin) })
+            }),
         });
     }
     denied

@@ -23,7 +23,9 @@ pub fn transcript(facts: &[Record]) -> Vec<String> {
     for record in facts {
         match &record.event {
             Event::Queued { entry } => blocks.push(format!("{}: {}", speaker(&entry.source), said(&entry.parts))),
-            Event::Replied { parts, .. } => blocks.extend(Some(said(parts)).filter(|text| !text.is_empty()).map(|text| format!("agent: {text}"))),
+            Event::Replied { parts, .. } => {
+                blocks.extend(Some(said(parts)).filter(|text| !text.is_empty()).map(|text| format!("agent: {text}")))
+            }
             Event::Called { tool, title, input, .. } => {
                 let what = if title.is_empty() { short(input) } else { title.clone() };
                 blocks.push(format!("  ▸ {tool} {what}"));

@@ -35,12 +35,15 @@ fn kind<'a>(event: &Event, name: &'a str) -> &'a str {
 
 /// The line of live progress; most of it is not for scripts.
 pub fn delta_line(session: &SessionId, progress: &Progress) -> Option<Value> {
-    let output = |call: &CallId, text: &str| json!({"type": "call_output", "session": session.as_str(), "call": call.as_str(), "text": text});
+    let output =
+        |call: &CallId, text: &str| json!({"type": "call_output", "session": session.as_str(), "call": call.as_str(), "text": text});
     match progress {
         Progress::Text(text) => Some(json!({"type": "text_delta", "session": session.as_str(), "text": text})),
         Progress::Reasoning(text) => Some(json!({"type": "reasoning_delta", "session": session.as_str(), "text": text})),
         Progress::Output { call, text } => Some(output(call, text)),
-        Progress::Waiting { why, until } => Some(json!({"type": "waiting", "session": session.as_str(), "why": why, "until": until.map(|at| at.0)})),
+        Progress::Waiting { why, until } => {
+            Some(json!({"type": "waiting", "session": session.as_str(), "why": why, "until": until.map(|at| at.0)}))
+        }
         Progress::CallNamed { .. } | Progress::Alive => None,
     }
 }

@@ -98,7 +98,8 @@ pub(crate) fn open_store(places: &Places) -> Result<Arc<Sqlite>, Failure> {
 
 pub(crate) fn world(store: Arc<Sqlite>, config: &Config) -> Arc<World> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let mut limits: HashMap<String, usize> = config.concurrency.named.iter().map(|(name, count)| (name.clone(), usize::try_from(*count).unwrap_or(1))).collect();
+    let mut limits: HashMap<String, usize> =
+        config.concurrency.named.iter().map(|(name, count)| (name.clone(), usize::try_from(*count).unwrap_or(1))).collect();
     limits.insert("default".into(), usize::try_from(config.concurrency.default).unwrap_or(1));
     let log: Arc<dyn Log> = match CrashPoint::from_env() {
         Some(point) => Arc::new(CrashingLog { log: store.clone(), point }),
@@ -162,7 +163,9 @@ pub(crate) fn model(config: &Config, how: &How) -> Result<Arc<dyn Model>, Failur
     match choice.map_err(|error| Failure::usage(format!("{error}; `posse doctor` shows how to add a model")))? {
         ModelChoice::Offline => {
             if how.model.is_none() && config.model.is_none() && !how.quiet {
-                to_stderr("posse: no model configured, using offline/explorer: rules and search, not an LLM. `posse doctor` shows how to add one.");
+                to_stderr(
+                    "posse: no model configured, using offline/explorer: rules and search, not an LLM. `posse doctor` shows how to add one.",
+                );
             }
             Ok(Arc::new(Explorer::new()))
         }
@@ -178,11 +181,21 @@ fn provider(chosen: &ChosenModel) -> Result<ProviderSpec, Failure> {
         posse_config::Api::Anthropic => posse_models::Api::Anthropic,
         posse_config::Api::OpenaiChat => posse_models::Api::OpenAi,
         other => {
-            let words = format!("{}: this version has no client for the `{}` protocol; most such servers also speak `openai`", chosen.name(), other.name());
+            let words = format!(
+                "{}: this version has no client for the `{}` protocol; most such servers also speak `openai`",
+                chosen.name(),
+                other.name()
+            );
             return Err(Failure::usage(words));
         }
     };
-    let facts = FactsOverride { id: chosen.spec.id.clone(), context: chosen.spec.context, output: chosen.spec.output, cost: chosen.spec.prices, images: chosen.spec.images };
+    let facts = FactsOverride {
+        id: chosen.spec.id.clone(),
+        context: chosen.spec.context,
+        output: chosen.spec.output,
+        cost: chosen.spec.prices,
+        images: chosen.spec.images,
+    };
     Ok(ProviderSpec {
         name: chosen.provider.clone(),
         api,
@@ -206,7 +219,8 @@ pub(crate) fn outfit(places: &Places, config: &Config, model: Arc<dyn Model>, se
     };
     let rulebook = config.rulebook();
     let tools = posse_tools::builtin();
-    let offered = tools.iter().map(|tool| tool.spec()).filter(|spec| offers(&rulebook.rules, &rulebook.ceiling, &spec.name)).cloned().collect();
+    let offered =
+        tools.iter().map(|tool| tool.spec()).filter(|spec| offers(&rulebook.rules, &rulebook.ceiling, &spec.name)).cloned().collect();
     let instructions: Vec<Instruction> = posse_config::instructions(places, config)
         .files
         .into_iter()

@@ -12,7 +12,8 @@ use std::{
 };
 
 use posse_session::{
-    Append, AppendError, BoxFuture, CallId, CommandLine, Hash, Log, Ownership, Process, ReadError, Record, Seq, SessionId, SpawnError, Summary, Workspace,
+    Append, AppendError, BoxFuture, CallId, CommandLine, Hash, Log, Ownership, Process, ReadError, Record, Seq, SessionId, SpawnError,
+    Summary, Workspace,
 };
 
 #[derive(Debug)]

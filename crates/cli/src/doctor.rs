@@ -40,7 +40,8 @@ pub(crate) async fn doctor(format: Listing) -> Result<Exit, Failure> {
     findings.extend(models(&places));
     let bad = findings.iter().any(|finding| finding.health == Health::Bad);
     if format == Listing::Json {
-        let rows: Vec<_> = findings.iter().map(|finding| json!({"check": finding.what, "health": word(finding.health), "words": finding.words})).collect();
+        let rows: Vec<_> =
+            findings.iter().map(|finding| json!({"check": finding.what, "health": word(finding.health), "words": finding.words})).collect();
         to_stdout(&json!({"ok": !bad, "checks": rows}).to_string());
     } else {
         for finding in &findings {
@@ -105,7 +106,9 @@ async fn processes(places: &Places) -> Finding {
     };
     let _ = std::fs::remove_file(output);
     match ended {
-        Ok(Ended::Code(0)) => Finding { what: "processes", health: Health::Good, words: "tools run below a keeper that ends them with posse".into() },
+        Ok(Ended::Code(0)) => {
+            Finding { what: "processes", health: Health::Good, words: "tools run below a keeper that ends them with posse".into() }
+        }
         Ok(other) => bad(format!("`true` ended with {other:?}")),
         Err(_) => bad(format!("`true` did not end within {} s", PROCESS_MAX.as_secs())),
     }
@@ -139,7 +142,8 @@ fn models(places: &Places) -> Vec<Finding> {
     for (name, port) in LOCAL_SERVERS {
         let address = std::net::SocketAddr::from(([127, 0, 0, 1], port));
         if std::net::TcpStream::connect_timeout(&address, Duration::from_millis(100)).is_ok() {
-            let words = format!("something listens on port {port}, the usual one of {name}: set base_url to http://127.0.0.1:{port}/v1 to use it");
+            let words =
+                format!("something listens on port {port}, the usual one of {name}: set base_url to http://127.0.0.1:{port}/v1 to use it");
             findings.push(Finding { what: "local server", health: Health::Note, words });
         }
     }

@@ -78,7 +78,10 @@ fn read_bytes() -> Vec<u8> {
 
 fn bounded(bytes: Vec<u8>) -> Result<String, Failure> {
     if STDIN_BYTES_MAX < bytes.len() as u64 {
-        return Err(Failure::usage(format!("stdin is larger than {} MiB: save it to a file and name the file in the prompt", STDIN_BYTES_MAX >> 20)));
+        return Err(Failure::usage(format!(
+            "stdin is larger than {} MiB: save it to a file and name the file in the prompt",
+            STDIN_BYTES_MAX >> 20
+        )));
     }
     Ok(String::from_utf8_lossy(&bytes).trim_end_matches('\n').to_owned())
 }

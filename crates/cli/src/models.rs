@@ -49,7 +49,10 @@ pub(crate) fn usable(config: &Config) -> Vec<(ModelFacts, String)> {
         match (build::model(config, &how), config.choose_model(Some(&name), &build::known(), &env)) {
             (Ok(model), _) => rows.push((model.facts().clone(), String::new())),
             (Err(_), Err(error)) => {
-                rows.push((ModelFacts { name, provider: String::new(), context: 0, output: 0, prices: Default::default(), images: false }, error.to_string()));
+                rows.push((
+                    ModelFacts { name, provider: String::new(), context: 0, output: 0, prices: Default::default(), images: false },
+                    error.to_string(),
+                ));
             }
             (Err(_), Ok(_)) => {}
         }

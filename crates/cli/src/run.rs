@@ -8,8 +8,8 @@ use posse_engine::{Handle, Hub, OpenError, RunError};
 use posse_models::Explorer;
 use posse_server::Local;
 use posse_session::{
-    By, Command, Delivery, Entry, EntryId, Event, Hold, Kind, Letter, Limit, Limits, Model, ModelFailure, Part, Priority, Recipe, Record, Seq, Session, SessionId, Source,
-    Summary,
+    By, Command, Delivery, Entry, EntryId, Event, Hold, Kind, Letter, Limit, Limits, Model, ModelFailure, Part, Priority, Recipe, Record,
+    Seq, Session, SessionId, Source, Summary,
 };
 
 use crate::{
@@ -313,7 +313,8 @@ impl Desk {
         let world = self.hub.world();
         let mut session = Session::new(summary.session.clone());
         loop {
-            let page = world.log.read(&summary.session, session.head(), PAGE).await.map_err(|error| open_failure(OpenError::from(error)))?;
+            let page =
+                world.log.read(&summary.session, session.head(), PAGE).await.map_err(|error| open_failure(OpenError::from(error)))?;
             page.iter().for_each(|record| session.apply(record));
             if page.len() == PAGE {
                 continue;
@@ -459,7 +460,9 @@ pub(crate) fn client_failure(error: ClientError) -> Failure {
 
 pub(crate) fn open_failure(error: OpenError) -> Failure {
     match error {
-        OpenError::Held { .. } => Failure::failed(format!("{error}; post to it with `posse run -s ID`, or stop it with `posse sessions stop ID`")),
+        OpenError::Held { .. } => {
+            Failure::failed(format!("{error}; post to it with `posse run -s ID`, or stop it with `posse sessions stop ID`"))
+        }
         OpenError::Missing => Failure::usage(error.to_string()),
         OpenError::Foreign => Failure::failed(format!("{error}: it can be shown, not continued; update posse")),
         OpenError::Unavailable(why) => Failure::failed(posse_api::words::storage(&why)),

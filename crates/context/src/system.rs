@@ -40,11 +40,7 @@ pub fn system(agent_prompt: &str, environment: &Environment, instructions: &[Ins
 /// so that the provider's cache holds.
 pub fn changes(recorded: &[String], now: &[String]) -> Option<String> {
     let new: Vec<&str> = now.iter().skip(1).filter(|block| !recorded.contains(block)).map(String::as_str).collect();
-    if new.is_empty() {
-        None
-    } else {
-        Some(format!("{CHANGED}\n\n{}", new.join("\n\n")))
-    }
+    if new.is_empty() { None } else { Some(format!("{CHANGED}\n\n{}", new.join("\n\n"))) }
 }
 
 fn environment_block(environment: &Environment) -> String {

@@ -12,8 +12,9 @@ use std::{
 
 use posse_context::Thread;
 use posse_session::{
-    Admission, Append, AppendError, BatchId, CallId, CallState, Command, Draft, Effect, EffectKey, Event, Given, LetterId, Live as _, Limit, Message,
-    Outcome, Ownership, Part, Permit, Progress, Record, Report, Request, Reserved, Session, Text, Timestamp, ToolChoice, Usage, WAIT_MAX, Wish,
+    Admission, Append, AppendError, BatchId, CallId, CallState, Command, Draft, Effect, EffectKey, Event, Given, LetterId, Limit,
+    Live as _, Message, Outcome, Ownership, Part, Permit, Progress, Record, Report, Request, Reserved, Session, Text, Timestamp,
+    ToolChoice, Usage, WAIT_MAX, Wish,
 };
 use tokio::sync::{mpsc, oneshot, watch};
 

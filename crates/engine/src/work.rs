@@ -8,8 +8,8 @@ use std::{
 };
 
 use posse_session::{
-    Before, BoxFuture, CallId, EffectKey, Finish, HookedCall, How, Ids, Look, ModelError, ModelFailure, Outcome, Part, Reply,
-    ReplyPart, Report, Request, SessionId, Stop, Text, ToolCall, ToolContext, Usage, Wanted,
+    Before, BoxFuture, CallId, EffectKey, Finish, HookedCall, How, Ids, Look, ModelError, ModelFailure, Outcome, Part, Reply, ReplyPart,
+    Report, Request, SessionId, Stop, Text, ToolCall, ToolContext, Usage, Wanted,
 };
 use serde_json::{Map, Value};
 use tokio::{

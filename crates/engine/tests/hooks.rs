@@ -82,7 +82,8 @@ async fn a_hook_sees_everything_and_what_it_changes_is_recorded() {
     assert_eq!(*nosy.seen.lock().unwrap(), [0, 1, 3, 5]);
     let looked = office.records().await.iter().any(|record| matches!(&record.event, Event::Looked { by, .. } if by == "nosy"));
     assert!(looked);
-    assert_eq!(*nosy.events.lock().unwrap(), office.names().await);
+    let names = office.names().await;
+    assert_eq!(*nosy.events.lock().unwrap(), names);
 }
 
 #[tokio::test(start_paused = true)]

@@ -43,7 +43,10 @@ impl Client for Local {
             match found.len() {
                 0 => Err(ClientError::Missing(prefix.to_owned())),
                 1 => Ok(found.remove(0)),
-                _ => Err(ClientError::Ambiguous { prefix: prefix.to_owned(), matches: found.into_iter().map(|summary| summary.session.0).collect() }),
+                _ => Err(ClientError::Ambiguous {
+                    prefix: prefix.to_owned(),
+                    matches: found.into_iter().map(|summary| summary.session.0).collect(),
+                }),
             }
         })
     }

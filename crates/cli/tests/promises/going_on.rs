@@ -121,10 +121,12 @@ fn tools_cannot_read_the_keys_in_our_own_memory() {
 
 #[test]
 fn a_turn_that_takes_too_long_or_stands_still_is_ended() {
-    let world = World::with().config("limits", json!({"wall": "1s"})).script(|_: &Seen| Answer::text("late").after(Duration::from_secs(20)));
+    let world =
+        World::with().config("limits", json!({"wall": "1s"})).script(|_: &Seen| Answer::text("late").after(Duration::from_secs(20)));
     let done = world.run(&["go"]).expect_code(3);
     assert!(done.err.contains("limits.wall"), "{}", done.err);
-    let still = World::with().config("limits", json!({"idle": "1s"})).script(|_: &Seen| Answer::text("late").after(Duration::from_secs(20)));
+    let still =
+        World::with().config("limits", json!({"idle": "1s"})).script(|_: &Seen| Answer::text("late").after(Duration::from_secs(20)));
     let done = still.run(&["go"]).expect_code(3);
     assert!(done.err.contains("limits.idle"), "{}", done.err);
 }

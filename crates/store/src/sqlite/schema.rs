@@ -113,7 +113,9 @@ fn prepare(connection: &Connection, path: &Path) -> Result<(), OpenError> {
         return Err(OpenError::Newer { path: path.to_owned(), found, known: FORMAT });
     }
     // Settings of this connection only: none of them touches the disk.
-    let settings = format!("PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA secure_delete = ON; PRAGMA journal_size_limit = {WAL_BYTES_KEPT};");
+    let settings = format!(
+        "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA secure_delete = ON; PRAGMA journal_size_limit = {WAL_BYTES_KEPT};"
+    );
     connection.execute_batch(&settings).map_err(failed)
 }
 
