@@ -90,6 +90,10 @@ impl Workspace for CrashingWorkspace {
         self.workspace.readable_roots()
     }
 
+    fn private_roots(&self) -> &[PathBuf] {
+        self.workspace.private_roots()
+    }
+
     fn spawn<'a>(&'a self, line: CommandLine) -> BoxFuture<'a, Result<Arc<dyn Process>, SpawnError>> {
         Box::pin(async move {
             self.point.pass("before_spawn");

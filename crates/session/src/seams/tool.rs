@@ -54,7 +54,7 @@ pub struct ToolContext {
     pub stop: Arc<dyn Stop>,
     /// A private folder for the full text of long outputs; the model may read files in it.
     pub spool: PathBuf,
-    /// A scratch value kept per session and tool while the session is open (which files were read, the shell's folder).
+    /// Scratch values kept per session, shared by all its tools, while the session is open (which files were read, the shell's folder).
     pub memory: Arc<std::sync::Mutex<serde_json::Map<String, Value>>>,
 }
 

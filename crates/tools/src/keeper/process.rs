@@ -227,9 +227,11 @@ impl Desk {
             let Some(kept) = self.starts.get_mut(&id) else { continue };
             // A main process that is dead but not yet reaped must be told first.
             if left.is_empty() && kept.ended.is_some() {
-                let stragglers = kept.ending.as_ref().map_or(0, |ending| ending.stragglers);
-                self.starts.remove(&id);
-                answer(&Told::Gone { id, stragglers })?;
+                if !self.is_gone(id) {
+                    continue;
+                }
+                let ending = self.starts.remove(&id).and_then(|kept| kept.ending);
+                answer(&Told::Gone { id, stragglers: ending.map_or(0, |ending| ending.stragglers) })?;
                 continue;
             }
             match kept.signal_due(now, left.len()) {
@@ -251,10 +253,26 @@ impl Desk {
         Ok(())
     }
 
+    /// A second look before it is said: a process that is always on the move can be missed by one.
+    fn is_gone(&mut self, id: u64) -> bool {
+        let gone = match self.starts.len() {
+            // Orphans come to us, so with one start and no child there is nothing.
+            1 if self.refused.is_empty() => self.is_childless(),
+            _ => self.endable(self.members().remove(&id).unwrap_or_default()).is_empty(),
+        };
+        if !gone && let Some(ending) = self.starts.get_mut(&id).and_then(|kept| kept.ending.as_mut()) {
+            ending.look_at = Instant::now() + LOOK_PAUSE_MIN;
+        }
+        gone
+    }
+
+    fn is_childless(&self) -> bool {
+        matches!(waitid(WaitId::All, WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG), Err(Errno::CHILD))
+    }
+
     fn members(&self) -> HashMap<u64, Vec<Seen>> {
         // No child at all is the usual case after a short command, and needs no look at the whole machine.
-        let children = waitid(WaitId::All, WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG);
-        if matches!(children, Err(Errno::CHILD)) {
+        if self.is_childless() {
             return HashMap::new();
         }
         let starts: Vec<Start> = self
@@ -272,7 +290,8 @@ impl Desk {
         loop {
             while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
             let left = self.endable(family::descendants(&Table::read(), own));
-            if left.is_empty() || STUCK_TIME_MAX < begun.elapsed() {
+            let none = left.is_empty() && (self.is_childless() || !self.refused.is_empty());
+            if none || STUCK_TIME_MAX < begun.elapsed() {
                 return;
             }
             let mains: Vec<i32> = self.starts.values().map(|kept| kept.main).collect();
