@@ -1,6 +1,7 @@
 #!/bin/sh
 # What the harness has no test for: opening a long session, and the log's durable throughput. Needs a release build and the mock.
 cd "$(dirname "$0")" || exit 1
+BENCH=$PWD
 . run/common.sh; isolate posse_own
 BIN=${POSSE_BIN:-$BENCH/../target/release/posse}
 mkdir -p "$H"
@@ -10,7 +11,7 @@ J
 cd fixture || exit 1
 posse() { env -i $ENVV POSSE_HOME="$H" "$BIN" "$@" </dev/null; }
 rm -rf "$H/data"
-posse run -q "BENCH loop 1700" > /dev/null
+posse run -q "BENCH loop 2000" > /dev/null
 ID=$(posse sessions list | head -n 1 | cut -d' ' -f1)
 echo "events in the long session: $(posse sessions show "$ID" --format json | python3 -c 'import json,sys; print(len(json.load(sys.stdin)["events"]))')"
 for n in 1 2 3 4 5; do

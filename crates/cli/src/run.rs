@@ -152,7 +152,8 @@ impl Desk {
     async fn go_on(self, summary: &Summary, entry: Option<Entry>) -> Result<Exit, Failure> {
         let model = self.model_of(summary)?;
         // Without new words there may be nothing to do: then the last answer is what there is to say.
-        let since = Since { text: if entry.is_some() { summary.head } else { 0 }, run: summary.head };
+        let last_answer = summary.last_reply.map_or(0, |reply| reply - 1);
+        let since = Since { text: if entry.is_some() { summary.head } else { last_answer }, run: summary.head };
         let narrator = self.narrator(&summary.session, summary.head);
         loop {
             let outfit = build::outfit(&self.places, &self.config, model.clone(), &summary.session)?;

@@ -132,13 +132,16 @@ impl Hub {
     /// A session and the records its transcript is made of, with their texts.
     pub async fn read(&self, session: &SessionId) -> Result<(Session, Vec<Record>), OpenError> {
         let log = &self.world.log;
-        let records = read_all(&**log, session, 0).await?;
+        let mut records = read_all(&**log, session, 0).await?;
         if records.is_empty() {
             return Err(OpenError::Missing);
         }
         let folded = Session::fold(session.clone(), &records);
-        let mut transcript = Vec::new();
-        for segment in folded.segments() {
+        let segments = folded.segments();
+        // Most sessions see their whole log; then nothing needs to be copied.
+        let whole = matches!(&segments[..], [only] if only.session == *session && only.from == 0);
+        let mut transcript = if whole { std::mem::take(&mut records) } else { Vec::new() };
+        for segment in segments.iter().filter(|_| !whole) {
             if segment.session == *session {
                 transcript.extend(records.iter().filter(|record| segment.from < record.seq && record.seq <= segment.to).cloned());
             } else {
