@@ -65,6 +65,14 @@ impl Narrator {
     }
 }
 
+/// What a line of progress says of a call.
+const TITLE_CHARS_MAX: usize = 60;
+
+fn short(title: &str) -> String {
+    let clipped: String = safe(title).chars().take(TITLE_CHARS_MAX).collect();
+    if clipped.len() < title.len() { format!("{}…", clipped.trim_end_matches('…')) } else { clipped }
+}
+
 struct Teller {
     world: Arc<World>,
     session: SessionId,
@@ -154,7 +162,7 @@ impl Teller {
             Event::TookOver { .. } => to_stderr("  ! the process before this one died; going on from its log"),
             Event::StepFailed { error, retry_at: Some(_), .. } => to_stderr(&format!("  ! {}", safe(error))),
             Event::Called { call, tool, title, .. } if self.terminal => {
-                self.calls.push((call.to_string(), format!("{tool} {}", safe(title)), Instant::now()));
+                self.calls.push((call.to_string(), format!("{tool} {}", short(title)), Instant::now()));
             }
             Event::CallFinished { call, outcome } if self.terminal => {
                 let Some(place) = self.calls.iter().position(|(open, ..)| *open == call.0) else { return };

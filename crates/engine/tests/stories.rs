@@ -421,3 +421,21 @@ async fn a_full_queue_refuses_the_user_and_says_so() {
     }
     assert_eq!(handle.say(office.entry("one too many")).await, Err(posse_engine::RunError::QueueFull));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_is_turned_back_or_forward_makes_nobody_wait() {
+    const DAY: i64 = 86_400_000;
+    for turn in [-DAY, DAY] {
+        let office = Office::new([call("touch", "a").after_failures(ModelFailure::Network, "down", 2), say("ok")]);
+        let began = tokio::time::Instant::now();
+        let handle = office.begin("go").await;
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        office.clock.turn(turn);
+        settled(&handle).await;
+        assert!(began.elapsed() < Duration::from_secs(10), "turned by {turn}: {:?}", began.elapsed());
+        let records = office.records().await;
+        assert!(records.windows(2).all(|pair| pair[0].seq + 1 == pair[1].seq), "order comes from seq, not from time");
+        let calls: Vec<String> = records.iter().map(|record| record.batch.to_string()).collect();
+        assert!(calls.is_sorted(), "ids go on growing: {calls:?}");
+    }
+}

@@ -28,6 +28,7 @@ use crate::{
     judged::Judged,
     paths::{Place, real},
     private::Private,
+    process_table,
     text::{small, spool_file, title},
 };
 
@@ -48,6 +49,12 @@ const TICK: Duration = Duration::from_millis(100);
 const TICK_FLOOD: Duration = Duration::from_millis(10);
 /// So much in one tick is a flood.
 const FLOOD_BYTES: u64 = 16 * 1024 * 1024;
+/// How often it is looked at how much a command and all it started take.
+const WEIGH: Duration = Duration::from_millis(500);
+/// A build of a large project starts hundreds of processes; thousands are a runaway.
+const PROCESSES_MAX: usize = 4_000;
+/// So much of the machine's memory, in percent, may one command take; the rest is for whoever must end it.
+const MEMORY_PERCENT_MAX: u64 = 75;
 /// From TERM to KILL. A stopped call must be over within three seconds, all told.
 const GRACE_TIMEOUT: Duration = Duration::from_secs(3);
 const GRACE_STOP: Duration = Duration::from_secs(1);
@@ -71,6 +78,7 @@ trap '{ set +x; } 2>/dev/null; command pwd -P >|"$__posse_folder" 2>/dev/null ||
 pub(crate) struct Bash {
     spec: ToolSpec,
     spool_bytes_max: u64,
+    memory_bytes_max: u64,
     judged: Judged,
 }
 
@@ -101,11 +109,16 @@ impl Bash {
                 "required": ["command"]
             }),
         };
-        Self { spec, spool_bytes_max: SPOOL_BYTES_MAX, judged: Judged::default() }
+        let memory_bytes_max = process_table::memory_of_the_machine().map_or(u64::MAX, |bytes| bytes / 100 * MEMORY_PERCENT_MAX);
+        Self { spec, spool_bytes_max: SPOOL_BYTES_MAX, memory_bytes_max, judged: Judged::default() }
     }
 
     pub(crate) fn with_spool_max(bytes: u64) -> Self {
         Self { spool_bytes_max: bytes, ..Self::new() }
+    }
+
+    pub(crate) fn with_memory_max(bytes: u64) -> Self {
+        Self { memory_bytes_max: bytes, ..Self::new() }
     }
 }
 
@@ -165,6 +178,8 @@ enum Over {
     TimedOut,
     Stopped,
     Flooded,
+    /// It and all it started took too much memory, or were too many.
+    Hogged,
 }
 
 impl Bash {
@@ -198,7 +213,7 @@ impl Bash {
             Over::Ended(_) => GRACE_LEFT,
             Over::Stopped => GRACE_STOP,
             Over::TimedOut => GRACE_TIMEOUT,
-            Over::Flooded => Duration::ZERO,
+            Over::Flooded | Over::Hogged => Duration::ZERO,
         };
         if timeout(grace + KILL_WAIT, process.end(grace)).await.is_err() {
             notes.push("some of its processes could not be ended yet".to_owned());
@@ -223,6 +238,7 @@ impl Bash {
         let mut ended = process.wait();
         let mut stopped = context.stop.stopped();
         let (mut tick, mut bytes) = (Instant::now() + TICK, 0);
+        let mut weigh = Instant::now() + WEIGH;
         loop {
             tokio::select! {
                 biased;
@@ -235,12 +251,26 @@ impl Bash {
             if self.spool_bytes_max < now {
                 return Over::Flooded;
             }
+            if weigh <= Instant::now() {
+                if self.is_too_heavy(process.pid()).await {
+                    return Over::Hogged;
+                }
+                weigh = Instant::now() + WEIGH;
+            }
             if let Some(text) = output.next_piece() {
                 context.live.show(Progress::Output { call: call.id.clone(), text });
             }
             tick = Instant::now() + if FLOOD_BYTES < now - now.min(bytes) { TICK_FLOOD } else { TICK };
             bytes = now;
         }
+    }
+}
+
+impl Bash {
+    async fn is_too_heavy(&self, pid: u32) -> bool {
+        let pid = i32::try_from(pid).unwrap_or(i32::MAX);
+        let (processes, bytes) = tokio::task::spawn_blocking(move || process_table::weight(pid)).await.unwrap_or_default();
+        PROCESSES_MAX < processes || self.memory_bytes_max < bytes
     }
 }
 
@@ -267,6 +297,9 @@ fn outcome(over: Over, wanted: &Wanted<'_>, output: Output, notes: &[String], sp
             TIME_MAX.as_millis()
         )),
         Over::Stopped => say("stopped".into()),
+        Over::Hogged => say(format!(
+            "it took more than {MEMORY_PERCENT_MAX} % of the machine's memory, or started more than {PROCESSES_MAX} processes, and was ended with all it had started; do less at once"
+        )),
         Over::Flooded => say(format!("it printed more than {spool_bytes_max} bytes and was ended; redirect its output or print less")),
     }
     match over {
@@ -287,7 +320,7 @@ fn outcome(over: Over, wanted: &Wanted<'_>, output: Output, notes: &[String], sp
             Outcome::Done { output: text.into(), title: wanted.title.clone(), metadata: small(metadata, ""), attachments: Vec::new() }
         }
         Over::Stopped => Outcome::cancelled(text),
-        Over::TimedOut | Over::Flooded => Outcome::failed(text),
+        Over::TimedOut | Over::Flooded | Over::Hogged => Outcome::failed(text),
     }
 }
 

@@ -34,6 +34,11 @@ pub use process_table::sweep;
 pub use text::{Capped, cap, cap_to_spool, clean};
 pub use workspace::LocalWorkspace;
 
+/// The `bash` tool with another bound for the memory one command and all it starts may take: small machines, tests.
+pub fn bash_with_memory_max(bytes: u64) -> Arc<dyn Tool> {
+    Arc::new(bash::Bash::with_memory_max(bytes))
+}
+
 /// The `bash` tool with another bound for what one command may print: small disks, tests.
 pub fn bash_with_spool_max(bytes: u64) -> Arc<dyn Tool> {
     Arc::new(bash::Bash::with_spool_max(bytes))

@@ -106,6 +106,25 @@ impl Table {
     }
 }
 
+/// How many processes are at or below `pid`, and the memory they hold. Shared pages count for each: a bound on it is a
+/// bound against runaways, not an account.
+pub(crate) fn weight(pid: i32) -> (usize, u64) {
+    let table = Table::read();
+    let family: Vec<i32> = table.all().filter(|seen| table.line_up(seen.pid).any(|above| above.pid == pid)).map(|seen| seen.pid).collect();
+    (family.len(), family.iter().filter_map(|pid| kibibytes(&format!("/proc/{pid}/status"), "VmRSS:")).sum::<u64>() * 1024)
+}
+
+/// What this machine has in all.
+pub(crate) fn memory_of_the_machine() -> Option<u64> {
+    kibibytes("/proc/meminfo", "MemTotal:").map(|count| count * 1024)
+}
+
+/// A line like `VmRSS:  1234 kB`.
+fn kibibytes(path: &str, name: &str) -> Option<u64> {
+    let text = fs::read_to_string(path).ok()?;
+    text.lines().find_map(|line| line.strip_prefix(name))?.trim().trim_end_matches(" kB").trim().parse().ok()
+}
+
 /// Kills every process that carries one of these calls, with all that is below it, until none is left.
 /// Never this process or one it was started by.
 pub fn sweep(calls: &[CallId]) {

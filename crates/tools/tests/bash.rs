@@ -202,6 +202,22 @@ async fn a_flood_is_ended_at_its_bound() {
 }
 
 #[tokio::test]
+async fn a_command_that_takes_too_much_memory_is_ended_with_all_it_started() {
+    let office = Office::new();
+    let hog = "x=$(head -c 60000000 /dev/zero | tr '\\0' a); echo full; sleep 60";
+    let call = ToolCall { id: fresh_call(), input: json!({"command": format!("({hog}) & ({hog}) & wait")}) };
+    let begun = std::time::Instant::now();
+    let outcome = posse_tools::bash_with_memory_max(80_000_000).run(&call, &office.context).await;
+    assert_eq!((outcome.word(), alive(call.id.as_str())), ("failed", 0));
+    assert!(words(&outcome).contains("of the machine's memory"), "{}", words(&outcome));
+    assert!(begun.elapsed() < std::time::Duration::from_secs(30), "{:?}", begun.elapsed());
+    // One that stays below its bound is left alone.
+    let call = ToolCall { id: fresh_call(), input: json!({"command": "sleep 1.2; echo fine"}) };
+    let outcome = posse_tools::bash_with_memory_max(80_000_000).run(&call, &office.context).await;
+    assert_eq!((outcome.word(), words(&outcome).trim()), ("done", "fine"));
+}
+
+#[tokio::test]
 async fn output_is_shown_while_it_comes() {
     let office = Office::new();
     office.say("bash", json!({"command": "echo one; sleep 0.3; echo two; sleep 0.3"})).await;

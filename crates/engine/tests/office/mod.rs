@@ -5,7 +5,10 @@
 use std::{
     collections::HashMap,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicI64, Ordering},
+    },
     time::Duration,
 };
 
@@ -20,11 +23,26 @@ use posse_store::Memory;
 use serde_json::{Value, json};
 
 /// The wall clock follows tokio's, so that paused time is everybody's time.
-pub struct TestClock(pub tokio::time::Instant);
+pub struct TestClock {
+    began: tokio::time::Instant,
+    /// How far somebody has turned it, in milliseconds.
+    turned: AtomicI64,
+}
+
+impl TestClock {
+    fn new() -> Self {
+        Self { began: tokio::time::Instant::now(), turned: AtomicI64::new(0) }
+    }
+
+    pub fn turn(&self, by: i64) {
+        self.turned.fetch_add(by, Ordering::SeqCst);
+    }
+}
 
 impl Clock for TestClock {
     fn now(&self) -> Timestamp {
-        Timestamp(1_700_000_000_000 + u64::try_from(self.0.elapsed().as_millis()).unwrap())
+        let ticked = u64::try_from(self.began.elapsed().as_millis()).unwrap();
+        Timestamp((1_700_000_000_000 + ticked).saturating_add_signed(self.turned.load(Ordering::SeqCst)))
     }
 }
 
@@ -112,7 +130,7 @@ pub struct Office {
     pub step_max: Duration,
     pub session: SessionId,
     pub system: Vec<String>,
-    clock: Arc<TestClock>,
+    pub clock: Arc<TestClock>,
     ids: Arc<Ulids>,
 }
 
@@ -122,7 +140,7 @@ impl Office {
     }
 
     pub fn with_model(model: Scripted) -> Self {
-        let clock = Arc::new(TestClock(tokio::time::Instant::now()));
+        let clock = Arc::new(TestClock::new());
         let ids = Arc::new(Ulids::new(clock.clone()));
         Self {
             memory: Memory::new(),
