@@ -19,6 +19,7 @@ mod paths;
 mod private;
 mod process_table;
 mod read;
+mod shell;
 mod text;
 mod todowrite;
 mod walk;
@@ -31,6 +32,7 @@ pub use environment::child_env;
 pub use keeper::{Keeper, keeper_main};
 use posse_session::Tool;
 pub use process_table::sweep;
+pub use shell::{ShellVerdict, Surroundings, judge_shell};
 pub use text::{Capped, cap, cap_to_spool, clean};
 pub use workspace::LocalWorkspace;
 

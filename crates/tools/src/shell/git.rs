@@ -1,0 +1,223 @@
+//! Git's grammar: global options before the subcommand, and the options and subcommands that execute, write or redirect.
+
+use super::word::Word;
+
+/// Global options whose value may be the next word.
+const GLOBAL_VALUES: &[&str] = &[
+    "-c",
+    "-C",
+    "--git-dir",
+    "--work-tree",
+    "--namespace",
+    "--exec-path",
+    "--config-env",
+    "--super-prefix",
+    "--attr-source",
+    "--list-cmds",
+];
+
+/// Global options that run or read something else.
+const GLOBAL_HAZARDS: &[&str] =
+    &["--git-dir", "--work-tree", "--exec-path", "--config-env", "--paginate", "--namespace", "--super-prefix", "--attr-source", "--bare"];
+
+/// Long options of any subcommand that execute, write or open an editor.
+const LONG: &[&str] = &[
+    "output",
+    "ext-diff",
+    "textconv",
+    "upload-pack",
+    "receive-pack",
+    "exec",
+    "open-files-in-pager",
+    "edit",
+    "edit-description",
+    "edit-todo",
+    "interactive",
+    "config",
+    "template",
+    "reedit-message",
+    "show-signature",
+    "extcmd",
+    "smtp-server",
+    "sendmail-cmd",
+    "to-cmd",
+    "cc-cmd",
+    "header-cmd",
+    "web",
+    "unsafe-paths",
+    "separate-git-dir",
+    "tree-filter",
+    "index-filter",
+    "msg-filter",
+    "env-filter",
+    "commit-filter",
+    "parent-filter",
+    "tag-name-filter",
+];
+
+/// Subcommands that execute by themselves what words, files or settings say.
+const SUBCOMMANDS: &[&str] = &[
+    "difftool",
+    "mergetool",
+    "filter-branch",
+    "shell",
+    "daemon",
+    "gui",
+    "citool",
+    "instaweb",
+    "send-email",
+    "web--browse",
+    "credential",
+    "hook",
+    "for-each-repo",
+    "maintenance",
+    "upload-pack",
+    "receive-pack",
+    "remote-ext",
+    "remote-fd",
+    "upload-archive",
+    "http-backend",
+    "fast-import",
+    "update-server-info",
+    "p4",
+    "svn",
+    "cvsserver",
+    "sh-i18n",
+    "sh-setup",
+];
+
+/// How many words before the subcommand, and whether one of them is a hazard.
+fn globals(texts: &[String]) -> (usize, Option<String>) {
+    let mut hazard = None;
+    let mut at = 0;
+    while at < texts.len() && texts[at].starts_with('-') {
+        let text = &texts[at];
+        let name = text.split('=').next().unwrap_or_default();
+        let dangerous = text.starts_with("-c")
+            || text == "-p"
+            || (text.starts_with("--") && 3 < name.len() && GLOBAL_HAZARDS.iter().any(|option| option.starts_with(name)));
+        if dangerous && hazard.is_none() {
+            hazard = Some(format!("`{text}` makes git execute or read something else"));
+        }
+        at += if GLOBAL_VALUES.contains(&text.as_str()) && text != "--exec-path" { 2 } else { 1 };
+    }
+    (at.min(texts.len()), hazard)
+}
+
+/// The words without global options, for rules that name a subcommand.
+pub(super) fn stripped(texts: &[String]) -> Option<Vec<String>> {
+    let (first, _) = globals(texts);
+    (0 < first).then(|| texts[first..].to_vec())
+}
+
+pub(super) fn subcommand(texts: &[String]) -> Option<&str> {
+    texts.get(globals(texts).0).map(String::as_str)
+}
+
+pub(super) fn hazard(arguments: &[Word]) -> Option<String> {
+    let texts: Vec<String> = arguments.iter().map(Word::text).collect();
+    let (first, global) = globals(&texts);
+    if global.is_some() {
+        return global;
+    }
+    let subcommand = texts.get(first)?;
+    if arguments[first].is_dynamic() || arguments[first].has_glob() {
+        return Some("git's subcommand is not known".to_owned());
+    }
+    let rest = &texts[first + 1..];
+    if SUBCOMMANDS.contains(&subcommand.as_str()) {
+        return Some(format!("git {subcommand} executes what words or settings say"));
+    }
+    let word = |wanted: &str| rest.iter().any(|text| text == wanted);
+    let by_word = match subcommand.as_str() {
+        "bisect" => word("run").then_some("run"),
+        "submodule" => word("foreach").then_some("foreach"),
+        "config" => (!reads_config(rest)).then_some("config"),
+        "remote" => ["add", "set-url"].into_iter().find(|wanted| word(wanted)),
+        "notes" | "replace" => ["edit", "--edit"].into_iter().find(|wanted| word(wanted)),
+        "stash" | "worktree" | "status" => None,
+        "help" => rest.iter().any(|text| matches!(text.as_str(), "-w" | "-i" | "-m")).then_some("help"),
+        "alias" => Some("alias"),
+        _ => None,
+    };
+    if let Some(found) = by_word {
+        return Some(format!("git {subcommand} {found} executes, or changes what executes"));
+    }
+    rest.iter()
+        .take_while(|text| *text != "--")
+        .find(|text| option(subcommand, text))
+        .map(|text| format!("`{text}` makes git {subcommand} execute or write something else"))
+}
+
+fn option(subcommand: &str, text: &str) -> bool {
+    if text.starts_with("ext::") || text.starts_with("fd::") || text.contains("=ext::") {
+        return true;
+    }
+    if let Some(long) = text.strip_prefix("--") {
+        let name = long.split('=').next().unwrap_or_default();
+        return 2 <= name.len() && !is_other_option(name) && LONG.iter().any(|option| option.starts_with(name));
+    }
+    let Some(cluster) = text.strip_prefix('-').filter(|cluster| !cluster.is_empty()) else { return false };
+    // Short options that execute or write, and those whose value ends a cluster.
+    let (dangerous, values) = match subcommand {
+        "grep" => ("O", "efABCm"),
+        "rebase" => ("xi", "sXCS"),
+        "commit" => ("ect", "mFCS"),
+        "add" => ("ei", ""),
+        "tag" | "merge" | "revert" | "cherry-pick" => ("e", "muFsXS"),
+        "clone" => ("uc", "bojt"),
+        "archive" => ("o", ""),
+        "format-patch" => ("", "ov"),
+        "init" => ("", "b"),
+        "fetch" | "pull" | "ls-remote" => ("", "jo"),
+        _ => return false,
+    };
+    for letter in cluster.chars() {
+        if dangerous.contains(letter) {
+            return true;
+        }
+        if values.contains(letter) {
+            return false;
+        }
+    }
+    false
+}
+
+/// Whole options that happen to begin a dangerous one.
+fn is_other_option(name: &str) -> bool {
+    matches!(name, "text" | "cc" | "to" | "re" | "te" | "in")
+}
+
+/// `git config` that only shows. Writing `.git/config` is writing a protected file.
+fn reads_config(rest: &[String]) -> bool {
+    let shows = |text: &String| {
+        let name = text.split('=').next().unwrap_or_default();
+        matches!(
+            name,
+            "--get"
+                | "--get-all"
+                | "--get-regexp"
+                | "--get-urlmatch"
+                | "--get-color"
+                | "--get-colorbool"
+                | "--list"
+                | "-l"
+                | "get"
+                | "list"
+        )
+    };
+    let writes = |text: &String| {
+        let name = text.split('=').next().unwrap_or_default();
+        name.starts_with("--")
+            && 4 < name.len()
+            && ["--add", "--replace-all", "--unset", "--unset-all", "--rename-section", "--remove-section", "--edit", "--file", "--blob"]
+                .iter()
+                .any(|option| option.starts_with(name))
+            || matches!(text.as_str(), "-e" | "-f" | "set" | "unset" | "edit" | "rename-section" | "remove-section")
+    };
+    if rest.iter().any(writes) {
+        return false;
+    }
+    let operands = rest.iter().filter(|text| !text.starts_with('-')).count();
+    rest.iter().any(shows) || operands == 1
+}

@@ -1,0 +1,565 @@
+//! Commands inside a command: what wrappers, shells and builtins run from their words or their input.
+
+use posse_session::Verdict;
+
+use super::{
+    command::{after, assigned_in},
+    git,
+    judging::{Judge, Reach, Reason},
+    places, variables,
+    walk::{Around, Redirection, Scope},
+    word::Word,
+    wrappers::{self, Kind, is_assignment, is_shell},
+};
+
+/// Programs that run a command after one of these words; for what is denied only.
+const CARRIERS: &[(&[&str], &[&str])] = &[
+    (&["docker", "podman", "nerdctl", "kubectl", "oc", "lxc", "incus", "docker-compose"], &["exec", "run", "--"]),
+    (&["npm", "pnpm", "yarn", "bun"], &["exec", "x", "dlx", "--"]),
+    (
+        &[
+            "poetry",
+            "uv",
+            "pipenv",
+            "conda",
+            "mamba",
+            "hatch",
+            "rye",
+            "pdm",
+            "rustup",
+            "direnv",
+            "mise",
+            "asdf",
+            "bundle",
+            "rbenv",
+            "pyenv",
+            "nix",
+            "toolbox",
+            "distrobox",
+        ],
+        &["run", "exec", "--", "-c", "--command", "develop", "shell", "enter", "x"],
+    ),
+    (&["nix-shell", "guix"], &["--run", "--command", "--"]),
+    (&["flatpak-spawn", "npx", "bunx", "uvx", "pipx", "sem"], &["--host", "--", "-y", "--yes", "-c", "run"]),
+    (
+        &["tmux", "screen", "abduco", "dtach", "zellij"],
+        &[
+            "new",
+            "new-session",
+            "neww",
+            "new-window",
+            "split-window",
+            "splitw",
+            "respawn-pane",
+            "run-shell",
+            "run",
+            "-c",
+            "-dm",
+            "-dmS",
+            "send-keys",
+            "if-shell",
+            "popup",
+        ],
+    ),
+    (&["gdb", "lldb", "perf", "ip", "vagrant", "gcloud"], &["--args", "--", "record", "stat", "exec", "-ex", "-c", "--command"]),
+    (
+        &["expect", "socat", "nc", "ncat", "xterm", "gnome-terminal", "konsole", "alacritty", "kitty", "foot"],
+        &["-c", "-e", "--", "--exec", "--sh-exec"],
+    ),
+];
+
+impl Judge<'_> {
+    pub(super) fn inner(&mut self, program: &str, words: &[Word], scope: &mut Scope, around: &Around, reasons: &mut Vec<Reason>) {
+        let arguments = &words[1..];
+        match program {
+            _ if is_shell(program) => self.shell(arguments, scope, around),
+            "at" | "batch" => self.standard_input(around, scope),
+            "eval" => {
+                self.find(Verdict::Ask, &joined(words), "eval reads its words once more".to_owned(), None);
+                let first = usize::from(arguments.first().is_some_and(|word| word.text() == "--"));
+                self.shell_words(&arguments[first..], scope);
+            }
+            "trap" => self.trap(arguments, scope),
+            "source" | "." => self.sourced(arguments, scope, around),
+            "alias" => {
+                for (_, value) in arguments.iter().filter_map(assigned_in) {
+                    self.opaque(words, "an alias changes what a name means");
+                    self.script(&value.text(), scope);
+                }
+            }
+            "fc" if !arguments.iter().any(|word| word.text().starts_with("-l")) => self.opaque(words, "runs the history again"),
+            "hash" if has_short(arguments, 'p') => self.opaque(words, "changes what a name means"),
+            "enable" if has_short(arguments, 'f') => self.opaque(words, "loads a library"),
+            "bind" | "complete" | "compgen" | "mapfile" | "readarray" => self.callbacks(words, scope, reasons),
+            "shopt" | "set" => {
+                if arguments.iter().any(|word| {
+                    matches!(word.text().as_str(), "expand_aliases" | "extglob" | "history" | "histexpand" | "sourcepath" | "posix")
+                }) {
+                    reasons.push(Reason::new(Reach::Wildcard, "changes how the shell reads what follows"));
+                }
+            }
+            "export" | "declare" | "typeset" | "local" | "readonly" | "read" | "printf" | "unset" | "getopts" => {
+                self.sets_variables(program, words, scope, reasons)
+            }
+            "cd" | "pushd" | "popd" => self.moves(program, arguments, scope, reasons),
+            "env" => self.env(arguments, scope, around, reasons),
+            "find" | "gfind" | "bfs" => self.find_actions(arguments, scope),
+            "fd" | "fdfind" => self.fd_actions(arguments, scope),
+            "git" => self.git_commands(arguments, scope),
+            "su" | "runuser" | "script" | "scriptreplay" => self.option_script(program, arguments, scope, around),
+            "flock" => self.flock(arguments, scope, around),
+            "parallel" => self.parallel(arguments, scope, around),
+            "coreutils" => {
+                let applet = arguments.first().map(Word::text).and_then(|text| text.strip_prefix("--coreutils-prog=").map(str::to_owned));
+                if let Some(applet) = applet {
+                    let mut inner = arguments.to_vec();
+                    inner[0] = Word::plain(&applet);
+                    self.nested(&inner, scope, around);
+                }
+            }
+            "make" | "gmake" => {
+                for value in arguments.iter().map(Word::text).filter_map(|text| text.strip_prefix("SHELL=").map(str::to_owned)) {
+                    self.denied_in(&value, scope);
+                }
+            }
+            _ => self.wrapped(program, arguments, scope, around),
+        }
+    }
+
+    fn opaque(&mut self, words: &[Word], reason: &str) {
+        self.find(Verdict::Ask, &joined(words), reason.to_owned(), None);
+    }
+
+    /// A command made of these words, run by the one around it.
+    fn nested(&mut self, words: &[Word], scope: &Scope, around: &Around) {
+        if words.is_empty() {
+            return;
+        }
+        let mut inner = scope.deeper();
+        inner.more_arguments = scope.more_arguments;
+        if self.too_deep(&inner) {
+            return;
+        }
+        // The inner command has the outer one's input; where output goes was judged already.
+        let redirections = around
+            .redirections
+            .iter()
+            .filter(|redirection| matches!(redirection, Redirection::Here { .. } | Redirection::Process))
+            .cloned()
+            .collect();
+        let piped = around.piped || around.redirections.iter().any(|redirection| matches!(redirection, Redirection::Read(_)));
+        self.simple(words.to_vec(), &mut inner, Around { redirections, piped, ..Around::default() });
+    }
+
+    /// Words that a shell reads as one script.
+    fn shell_words(&mut self, words: &[Word], scope: &Scope) {
+        if words.is_empty() {
+            return;
+        }
+        if words.iter().any(Word::is_dynamic) || scope.more_arguments {
+            self.opaque(words, "a script that is not known before it runs");
+        }
+        self.script(&joined(words), scope);
+    }
+
+    fn wrapped(&mut self, program: &str, arguments: &[Word], scope: &Scope, around: &Around) {
+        let texts: Vec<String> = arguments.iter().map(Word::text).collect();
+        if let Some((_, triggers)) = CARRIERS.iter().find(|(names, _)| names.contains(&program)) {
+            let after_trigger = texts.iter().position(|text| triggers.contains(&text.as_str())).map(|at| at + 1);
+            let first = after_trigger.or_else(|| matches!(program, "npx" | "bunx" | "uvx").then_some(0));
+            if let Some(first) = first {
+                self.search_words(&texts[first..]);
+            }
+            return;
+        }
+        let Some(wrapper) = wrappers::wrapper(program) else { return };
+        let starts = wrapper.starts(arguments);
+        for other in &starts.others {
+            self.search_words(&texts[*other..]);
+        }
+        let inner = &arguments[starts.first..];
+        if starts.lookup || inner.is_empty() {
+            return;
+        }
+        match wrapper.kind {
+            Kind::Shell => self.shell_words(inner, scope),
+            Kind::Soft => self.search_words(&texts[starts.first..]),
+            Kind::Command if matches!(program, "jobs") && !has_short(&arguments[..starts.first], 'x') => {}
+            Kind::Command if matches!(program, "xargs" | "gxargs") => {
+                let mut fed = scope.deeper();
+                fed.more_arguments = true;
+                self.nested(inner, &fed, &Around { piped: true, ..Around::default() });
+            }
+            Kind::Command => self.nested(inner, scope, around),
+        }
+    }
+
+    fn shell(&mut self, arguments: &[Word], scope: &Scope, around: &Around) {
+        let mut at = 0;
+        let mut script = false;
+        let mut input = false;
+        while at < arguments.len() {
+            let text = arguments[at].text();
+            match text.as_str() {
+                "--version" | "--help" => return,
+                "--rcfile" | "--init-file" | "-o" | "+o" | "-O" | "+O" => at += 2,
+                "--" | "-" => {
+                    at += 1;
+                    break;
+                }
+                _ if text.starts_with("--") => at += 1,
+                _ if 1 < text.len() && text.starts_with(['-', '+']) && !arguments[at].is_dynamic() => {
+                    script |= text.starts_with('-') && text.contains('c');
+                    input |= text.contains('s');
+                    // `-oc opt` takes a word for each letter that wants one.
+                    at += 1 + text.chars().filter(|letter| matches!(letter, 'o' | 'O')).count();
+                }
+                _ => break,
+            }
+        }
+        let rest = arguments.get(at..).unwrap_or_default();
+        match rest.first() {
+            Some(source) if script => {
+                if source.is_dynamic() {
+                    self.opaque(rest, "a script that is not known before it runs");
+                    // It may be nothing at all, and then the next word is the script.
+                    self.search_words(&rest.iter().map(Word::text).collect::<Vec<_>>());
+                }
+                if source.text().contains("{}") {
+                    self.opaque(rest, "a script with names put into it");
+                }
+                self.script(&source.text(), scope);
+            }
+            None if script => self.opaque(arguments, "a script that is not known before it runs"),
+            Some(file) if !input => {
+                let text = file.text();
+                if file.is_dynamic() || around.substituted {
+                    self.opaque(rest, "a script that is not known before it runs");
+                } else if is_standard_input(&text) {
+                    self.standard_input(around, scope);
+                }
+            }
+            _ if scope.more_arguments && !input => self.opaque(arguments, "a script that is not known before it runs"),
+            _ => self.standard_input(around, scope),
+        }
+    }
+
+    /// A script read from the input: known only if it stands in the line.
+    fn standard_input(&mut self, around: &Around, scope: &Scope) {
+        let last =
+            around.redirections.iter().rev().find(|redirection| !matches!(redirection, Redirection::Write(_) | Redirection::Descriptor));
+        // Also a text that a later redirection takes the place of: it is there to be run.
+        for redirection in &around.redirections {
+            if let Redirection::Here { text, .. } = redirection {
+                if text.is_dynamic() {
+                    self.opaque(std::slice::from_ref(text), "a script that is not known before it runs");
+                }
+                self.script(&text.text(), scope);
+            }
+        }
+        if !matches!(last, Some(Redirection::Here { descriptor: 0, .. })) {
+            self.find(Verdict::Ask, "", "a shell that reads commands nobody can see".to_owned(), None);
+        }
+    }
+
+    fn trap(&mut self, arguments: &[Word], scope: &Scope) {
+        let rest = match arguments.first().map(Word::text).as_deref() {
+            Some("-p" | "-l" | "-lp" | "-pl" | "-") => return,
+            Some("--") => &arguments[1..],
+            _ => arguments,
+        };
+        if let Some(action) = rest.first() {
+            self.shell_words(std::slice::from_ref(action), scope);
+        }
+    }
+
+    fn sourced(&mut self, arguments: &[Word], scope: &Scope, around: &Around) {
+        let file = arguments.iter().find(|word| word.text() != "--");
+        match file {
+            Some(file) if is_standard_input(&file.text()) => self.standard_input(around, scope),
+            Some(file) if file.is_dynamic() || file.has_glob() || around.substituted => {
+                self.opaque(arguments, "a script that is not known before it runs")
+            }
+            _ => {}
+        }
+    }
+
+    /// `mapfile -C cmd`, `complete -C cmd`, `bind -x '"k": cmd'`.
+    fn callbacks(&mut self, words: &[Word], scope: &Scope, reasons: &mut Vec<Reason>) {
+        let mut arguments = words[1..].iter();
+        let letter = if words[0].text() == "bind" { 'x' } else { 'C' };
+        while let Some(word) = arguments.next() {
+            let text = word.text();
+            if let Some(at) = text.find(letter).filter(|_| text.starts_with('-')) {
+                let joined = after(word, text[..=at].chars().count());
+                let value = if joined.text().is_empty() { arguments.next().cloned().unwrap_or_default() } else { joined };
+                self.opaque(words, "runs a command later");
+                let script = value.text();
+                let script = if letter == 'x' {
+                    script.split_once(':').map_or(script.clone(), |(_, script)| script.trim_matches([' ', '"']).to_owned())
+                } else {
+                    script
+                };
+                self.script(&script, scope);
+            } else if !text.starts_with('-') && variables::executes(&text) {
+                reasons.push(Reason::new(Reach::Wildcard, format!("sets {text}")));
+            }
+        }
+    }
+
+    fn sets_variables(&mut self, program: &str, words: &[Word], scope: &mut Scope, reasons: &mut Vec<Reason>) {
+        let arguments = &words[1..];
+        if program == "printf" && !arguments.first().is_some_and(|word| word.text().starts_with("-v")) {
+            return;
+        }
+        if matches!(program, "declare" | "typeset" | "local") && has_short(arguments, 'n') {
+            reasons.push(Reason::new(Reach::Wildcard, "a name that stands for another variable"));
+        }
+        let mut names = arguments.to_vec();
+        if program == "printf" {
+            let first = &arguments[0];
+            let joined = after(first, 2);
+            names = vec![if joined.text().is_empty() { arguments.get(1).cloned().unwrap_or_default() } else { joined }];
+        }
+        for word in &names {
+            if let Some((name, value)) = assigned_in(word) {
+                self.variable_set(&name, Some(&value), Reach::Wildcard, scope, reasons);
+                scope.set(&name, value.literal());
+                continue;
+            }
+            let text = word.text();
+            let name = text.split(['[', '=']).next().unwrap_or_default();
+            if word.is_dynamic()
+                && (program == "printf" || word.pieces.first().is_some_and(|piece| !matches!(piece, super::word::Piece::Text { .. })))
+            {
+                reasons.push(Reason::new(Reach::Wildcard, "sets a variable that is not known before it runs"));
+            } else if !text.starts_with('-') && variables::executes(name) && !matches!(program, "export" | "unset") {
+                reasons.push(Reason::new(Reach::Wildcard, format!("sets {name}")));
+            } else if !text.starts_with('-') {
+                scope.set(name, None);
+            }
+        }
+    }
+
+    fn moves(&mut self, program: &str, arguments: &[Word], scope: &mut Scope, reasons: &mut Vec<Reason>) {
+        let target = arguments.iter().find(|word| !matches!(word.text().as_str(), "-L" | "-P" | "-e" | "-@" | "--" | "-n"));
+        let mut moved = Vec::new();
+        let lost = match target {
+            None if program == "cd" => {
+                reasons.push(Reason::new(Reach::Wildcard, "goes home, outside the project"));
+                true
+            }
+            None => true,
+            Some(word) => {
+                let text = word.text();
+                if text == "-" || text.starts_with('+') {
+                    reasons.push(Reason::new(Reach::Wildcard, "goes where nobody knows"));
+                }
+                let places = places::places(word, scope, self.surroundings);
+                let mut lost = text == "-" || word.has_glob();
+                for place in places {
+                    match place {
+                        places::Place::Inside(path) => moved.push(self.surroundings.root.join(path)),
+                        places::Place::Outside(path) => moved.push(path),
+                        _ => lost = true,
+                    }
+                }
+                lost
+            }
+        };
+        if lost {
+            moved.clear();
+        }
+        scope.moved = Some(moved);
+    }
+
+    fn env(&mut self, arguments: &[Word], scope: &Scope, around: &Around, reasons: &mut Vec<Reason>) {
+        let mut at = 0;
+        while at < arguments.len() {
+            let word = &arguments[at];
+            let text = word.text();
+            let split = text
+                .strip_prefix("--split-string")
+                .or_else(|| text.strip_prefix("-S"))
+                .or_else(|| text.strip_prefix("-vS"))
+                .or_else(|| text.strip_prefix("-iS"));
+            if let Some(joined) = split {
+                let joined = joined.trim_start_matches('=');
+                let mut script =
+                    if joined.is_empty() { arguments.get(at + 1).map(Word::text).unwrap_or_default() } else { joined.to_owned() };
+                for rest in arguments.get(at + if joined.is_empty() { 2 } else { 1 }..).unwrap_or_default() {
+                    script = format!("{script} {}", rest.text());
+                }
+                self.opaque(arguments, "env reads its words once more");
+                self.script(&script, scope);
+                return;
+            }
+            match text.as_str() {
+                "-u" | "--unset" | "-C" | "--chdir" | "-a" | "--argv0" => at += 2,
+                "--" => {
+                    at += 1;
+                    break;
+                }
+                _ if text.starts_with('-') => at += 1,
+                _ => break,
+            }
+        }
+        while at < arguments.len() {
+            let text = arguments[at].text();
+            if let Some((name, value)) = assigned_in(&arguments[at]) {
+                self.variable_set(&name, Some(&value), Reach::Wildcard, scope, reasons);
+            } else if !text.contains('=') || !is_assignment(&text) && !text.starts_with(|letter: char| letter.is_ascii_alphabetic()) {
+                break;
+            }
+            at += 1;
+        }
+        self.nested(arguments.get(at..).unwrap_or_default(), scope, around);
+    }
+
+    fn find_actions(&mut self, arguments: &[Word], scope: &Scope) {
+        let mut at = 0;
+        while at < arguments.len() {
+            let text = arguments[at].text();
+            at += 1;
+            if !matches!(text.as_str(), "-exec" | "-execdir" | "-ok" | "-okdir") {
+                continue;
+            }
+            let start = at;
+            while at < arguments.len() && !matches!(arguments[at].text().as_str(), ";" | "+") {
+                at += 1;
+            }
+            let inner = &arguments[start..at];
+            if inner.first().is_some_and(|word| word.text().contains("{}")) {
+                self.opaque(inner, "runs the files it finds");
+            }
+            self.nested(inner, scope, &Around { piped: true, ..Around::default() });
+        }
+    }
+
+    fn fd_actions(&mut self, arguments: &[Word], scope: &Scope) {
+        let start = arguments.iter().position(|word| {
+            let text = word.text();
+            matches!(text.as_str(), "-x" | "-X" | "--exec" | "--exec-batch")
+                || (text.starts_with('-') && !text.starts_with("--") && text.ends_with(['x', 'X']))
+        });
+        if let Some(start) = start {
+            let end = arguments[start..].iter().position(|word| word.text() == ";").map_or(arguments.len(), |found| start + found);
+            let inner = &arguments[start + 1..end];
+            let mut fed = scope.deeper();
+            fed.more_arguments = true;
+            self.nested(inner, &fed, &Around { piped: true, ..Around::default() });
+        }
+        for word in arguments {
+            let text = word.text();
+            if let Some(script) = text.strip_prefix("--exec=").or_else(|| text.strip_prefix("--exec-batch=")) {
+                self.shell_words(&[Word::plain(script)], scope);
+            }
+        }
+    }
+
+    /// Commands in git's words; the options themselves are reasons to ask already, so only denies count.
+    fn git_commands(&mut self, arguments: &[Word], scope: &Scope) {
+        let texts: Vec<String> = arguments.iter().map(Word::text).collect();
+        let subcommand = git::subcommand(&texts).unwrap_or_default().to_owned();
+        for (at, text) in texts.iter().enumerate() {
+            let next = texts.get(at + 1).cloned().unwrap_or_default();
+            let rest = || texts[at + 1..].join(" ");
+            let setting = if text == "-c" { next.as_str() } else { text.strip_prefix("-c").unwrap_or_default() };
+            let script = match (subcommand.as_str(), text.as_str()) {
+                ("bisect", "run") => Some(rest()),
+                ("submodule", "foreach") => Some(rest().trim_start_matches("--recursive ").to_owned()),
+                ("rebase", "-x" | "--exec") => Some(next.clone()),
+                ("config", _) if text.starts_with('!') => Some(text[1..].to_owned()),
+                ("filter-branch", _) if text.ends_with("-filter") => Some(next.clone()),
+                ("difftool", "-x" | "--extcmd") => Some(next.clone()),
+                _ if setting.contains('=') => setting.split_once('=').map(|(_, value)| value.trim_start_matches('!').to_owned()),
+                _ => ["--exec=", "--upload-pack=", "--receive-pack=", "--extcmd=", "--open-files-in-pager=", "ext::"]
+                    .iter()
+                    .find_map(|option| text.strip_prefix(option))
+                    .map(str::to_owned),
+            };
+            if let Some(script) = script.filter(|script| !script.is_empty()) {
+                self.denied_in(&script, scope);
+            }
+        }
+    }
+
+    /// `su -c`, `script -c`: one option holds a script, else the words are a command.
+    fn option_script(&mut self, program: &str, arguments: &[Word], scope: &Scope, around: &Around) {
+        let mut found = false;
+        for (at, word) in arguments.iter().enumerate() {
+            let text = word.text();
+            let long = text.strip_prefix("--command=").or_else(|| text.strip_prefix("--session-command="));
+            if let Some(script) = long {
+                found = true;
+                self.shell_words(&[Word::plain(script)], scope);
+            } else if text == "--command"
+                || text == "--session-command"
+                || (text.starts_with('-') && !text.starts_with("--") && text.ends_with('c'))
+            {
+                found = true;
+                if let Some(script) = arguments.get(at + 1) {
+                    self.shell_words(std::slice::from_ref(script), scope);
+                }
+            } else if let Some(script) = text.strip_prefix("-c").filter(|_| !text.starts_with("--")) {
+                found = true;
+                self.shell_words(&[Word::plain(script)], scope);
+            }
+        }
+        if !found && program == "runuser" {
+            self.wrapped(program, arguments, scope, around);
+        } else if !found && program == "su" {
+            self.standard_input(around, scope);
+        }
+        if let Some(at) = arguments.iter().position(|word| word.text() == "--") {
+            self.nested(&arguments[at + 1..], scope, around);
+        }
+    }
+
+    fn flock(&mut self, arguments: &[Word], scope: &Scope, around: &Around) {
+        let mut at = 0;
+        while let Some(text) = arguments.get(at).map(Word::text).filter(|text| text.starts_with('-')) {
+            at += if matches!(text.as_str(), "-w" | "-E" | "--timeout" | "--conflict-exit-code") { 2 } else { 1 };
+        }
+        let rest = arguments.get(at + 1..).unwrap_or_default();
+        match rest.first().map(Word::text).as_deref() {
+            Some("-c" | "--command") => self.shell_words(&rest[1..], scope),
+            Some(_) => self.nested(rest, scope, around),
+            None => {}
+        }
+    }
+
+    /// `parallel cmd ::: words`: the template and every word are read by a shell.
+    fn parallel(&mut self, arguments: &[Word], scope: &Scope, around: &Around) {
+        let texts: Vec<String> = arguments.iter().map(Word::text).collect();
+        let end = texts.iter().position(|text| text.starts_with(":::")).unwrap_or(texts.len());
+        let start = texts[..end].iter().position(|text| !text.starts_with('-')).unwrap_or(end);
+        for from in start..end {
+            self.search_words(&texts[from..end]);
+        }
+        let mut fed = scope.deeper();
+        fed.more_arguments = false;
+        if start < end {
+            self.shell_words(&arguments[start..end], &fed);
+        } else {
+            for word in arguments.iter().skip(end + 1).filter(|word| !word.text().starts_with(":::")) {
+                self.shell_words(std::slice::from_ref(word), scope);
+            }
+            if end == texts.len() {
+                self.standard_input(around, scope);
+            }
+        }
+    }
+}
+
+fn joined(words: &[Word]) -> String {
+    words.iter().map(Word::text).collect::<Vec<_>>().join(" ")
+}
+
+fn has_short(arguments: &[Word], letter: char) -> bool {
+    arguments.iter().map(Word::text).any(|text| text.starts_with('-') && !text.starts_with("--") && text.contains(letter))
+}
+
+fn is_standard_input(text: &str) -> bool {
+    matches!(text, "/dev/stdin" | "/dev/fd/0" | "/proc/self/fd/0" | "-")
+}

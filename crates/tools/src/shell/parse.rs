@@ -1,0 +1,246 @@
+//! The fence around the one parser: what goes in is bounded, what comes out is a tree or a reason to ask.
+//!
+//! `brush-parser` reads most of bash right. Where it is known to read something else than bash does, the text is
+//! refused here, before or after parsing; each refusal says which difference it is about. Its grammars backtrack and
+//! recurse, so nesting is bounded before it starts.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use brush_parser::{
+    Parser, ParserOptions,
+    ast::Program,
+    word::{self, WordPieceWithSource},
+};
+
+/// Each level may triple the time of the word grammar; people stop at three.
+const NESTING_MAX: usize = 8;
+
+/// `${a[${b}]}`: every level is tried by some twenty alternatives.
+const PARAMETER_NESTING_MAX: usize = 3;
+
+/// Parentheses, braces and keywords of any kind, each many stack frames of the parser.
+const GROUPS_MAX: usize = 20;
+
+/// Parentheses inside an expansion, where each is tried as a subshell and as text.
+const INNER_GROUPS_MAX: usize = 8;
+
+/// Digits the parser turns into a number without looking.
+const DIGITS_MAX: usize = 9;
+
+/// Why a text is not read; for people.
+pub(super) type Refusal = &'static str;
+
+pub(super) fn program(text: &str) -> Result<Program, Refusal> {
+    refuse(text)?;
+    let parsed = catch_unwind(AssertUnwindSafe(|| Parser::new(text.as_bytes(), &options()).parse_program()));
+    match parsed {
+        Ok(Ok(program)) => Ok(program),
+        Ok(Err(_)) => Err("the shell's grammar is not met"),
+        Err(_) => Err("the parser gave up"),
+    }
+}
+
+/// The pieces of one word as it stands in the source.
+pub(super) fn word(text: &str) -> Result<Vec<WordPieceWithSource>, Refusal> {
+    refuse_nesting(text)?;
+    match catch_unwind(AssertUnwindSafe(|| word::parse(text, &options()))) {
+        Ok(Ok(pieces)) => Ok(pieces),
+        _ => Err("a word that cannot be taken apart"),
+    }
+}
+
+/// Text in which quotes mean nothing but expansions happen: here-documents, arithmetic, what is inside double quotes.
+pub(super) fn expanded_text(text: &str) -> Result<Vec<WordPieceWithSource>, Refusal> {
+    refuse_nesting(text)?;
+    if text.contains("$(") && text.contains('#') {
+        return Err("a comment may hide the end of a substitution");
+    }
+    match catch_unwind(AssertUnwindSafe(|| word::parse_heredoc(text, &options()))) {
+        Ok(Ok(pieces)) => Ok(pieces),
+        _ => Err("a text that cannot be taken apart"),
+    }
+}
+
+/// Bash without a terminal has no extended globs: `!(x)` is a negated subshell and must be seen as one.
+fn options() -> ParserOptions {
+    ParserOptions { enable_extended_globbing: false, ..ParserOptions::default() }
+}
+
+fn refuse(text: &str) -> Result<(), Refusal> {
+    refuse_nesting(text)?;
+    if text.contains("$$'") || text.contains("\\$'") {
+        return Err("a dollar before a quote that is read in two ways");
+    }
+    if text.contains("((") && text.contains("<<") {
+        return Err("a shift or a here-document beside double parentheses");
+    }
+    if text.contains("\\\r") || text.contains('\0') {
+        return Err("a control character");
+    }
+    if long_descriptor(text) {
+        return Err("a file descriptor with too many digits");
+    }
+    Ok(())
+}
+
+fn long_descriptor(text: &str) -> bool {
+    let mut digits = 0;
+    for letter in text.chars() {
+        match letter {
+            '0'..='9' => digits += 1,
+            '<' | '>' if DIGITS_MAX < digits => return true,
+            _ => digits = 0,
+        }
+        if DIGITS_MAX * 2 < digits && text.contains('~') {
+            return true;
+        }
+    }
+    false
+}
+
+/// Counts openings without regard to quotes: too many is too many, whatever they turn out to mean.
+fn refuse_nesting(text: &str) -> Result<(), Refusal> {
+    if text.contains("$\\\n") {
+        return Err("a dollar before a line continuation");
+    }
+    let mut depth = Depth::default();
+    let mut before = 0u8;
+    for &letter in text.as_bytes() {
+        match (letter, before) {
+            (b'(' | b'[', b'$') => depth.open(Opening::Expansion, letter),
+            (b'{', b'$') => depth.open(Opening::Parameter, letter),
+            (b'(' | b'{', _) => depth.open(Opening::Group, letter),
+            (b'[', _) if 0 < depth.expansions => depth.open(Opening::Group, letter),
+            (b')', _) => depth.close(b'('),
+            (b'}', _) => depth.close(b'{'),
+            (b']', _) => depth.close(b'['),
+            _ => {}
+        }
+        before = letter;
+        let inner = depth.groups - depth.outer_groups;
+        if NESTING_MAX < depth.expansions
+            || PARAMETER_NESTING_MAX < depth.parameters
+            || GROUPS_MAX < depth.groups + depth.expansions
+            || INNER_GROUPS_MAX < inner
+        {
+            return Err("nested too deep");
+        }
+    }
+    if GROUPS_MAX < keyword_depth(text) { Err("nested too deep") } else { Ok(()) }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Opening {
+    Expansion,
+    Parameter,
+    Group,
+}
+
+#[derive(Debug, Default)]
+struct Depth {
+    open: Vec<(Opening, u8)>,
+    expansions: usize,
+    parameters: usize,
+    groups: usize,
+    /// Groups that were open before the first expansion.
+    outer_groups: usize,
+}
+
+impl Depth {
+    fn open(&mut self, opening: Opening, sign: u8) {
+        self.open.push((opening, sign));
+        match opening {
+            Opening::Group => self.groups += 1,
+            Opening::Expansion => self.expansions += 1,
+            Opening::Parameter => {
+                self.expansions += 1;
+                self.parameters += 1;
+            }
+        }
+        if self.expansions == 0 {
+            self.outer_groups = self.groups;
+        }
+    }
+
+    /// A sign that does not close the innermost one is text to some grammar, so it closes nothing here.
+    fn close(&mut self, sign: u8) {
+        match self.open.pop_if(|(_, open)| *open == sign).map(|(opening, _)| opening) {
+            Some(Opening::Group) => self.groups -= 1,
+            Some(Opening::Expansion) => self.expansions -= 1,
+            Some(Opening::Parameter) => {
+                self.expansions -= 1;
+                self.parameters -= 1;
+            }
+            None => {}
+        }
+        if self.expansions == 0 || self.groups < self.outer_groups {
+            self.outer_groups = self.groups;
+        }
+    }
+}
+
+/// How deep keywords nest where commands begin; words in the middle of a sentence are no keywords.
+fn keyword_depth(text: &str) -> usize {
+    let (mut depth, mut deepest) = (0usize, 0usize);
+    let mut at_command = true;
+    for chunk in text.split_inclusive([';', '&', '|', '(', ')', '\n', '`']) {
+        for word in chunk.split_ascii_whitespace() {
+            let bare = word.trim_end_matches([';', '&', '|', '(', ')', '`']);
+            match bare {
+                "if" | "while" | "until" | "for" | "case" | "select" | "coproc" | "function" | "{" if at_command => depth += 1,
+                "!" | "[[" => depth += usize::from(at_command),
+                "fi" | "done" | "esac" | "}" | "]]" => depth = depth.saturating_sub(1),
+                "then" | "else" | "elif" | "do" | "time" | "in" => {}
+                _ => {
+                    at_command = false;
+                    continue;
+                }
+            }
+            at_command = true;
+            deepest = deepest.max(depth);
+        }
+        at_command = true;
+    }
+    deepest
+}
+
+/// Whether a comment stands in the source of a substitution. The parser takes comments out while it reads, but not
+/// after two blanks, and then it ends the substitution elsewhere than bash does.
+pub(super) fn has_comment(script: &str) -> bool {
+    let mut tag: Option<String> = None;
+    for line in script.split('\n') {
+        if let Some(end) = &tag {
+            if line.trim_start_matches('\t') == end {
+                tag = None;
+            }
+            continue;
+        }
+        let mut before = ' ';
+        for letter in line.chars() {
+            if letter == '#' && (before.is_ascii_whitespace() || matches!(before, ';' | '|' | '&' | '(' | ')')) {
+                return true;
+            }
+            before = letter;
+        }
+        tag = here_tag(line);
+    }
+    false
+}
+
+/// The plain tag of a here-document begun on this line.
+fn here_tag(line: &str) -> Option<String> {
+    let (_, rest) = line.split_once("<<")?;
+    let rest = rest.trim_start_matches('-').trim_start_matches([' ', '\'', '"', '\\']);
+    let tag: String = rest.chars().take_while(|letter| letter.is_ascii_alphanumeric() || *letter == '_').collect();
+    (!tag.is_empty()).then_some(tag)
+}
+
+/// Whether the end of a here-document with this tag is found by the parser where bash finds it.
+pub(super) fn plain_tag(tag: &str) -> bool {
+    let bare = match tag.as_bytes() {
+        [b'\'', .., b'\''] | [b'"', .., b'"'] if 2 < tag.len() => &tag[1..tag.len() - 1],
+        [b'\\', ..] => &tag[1..],
+        _ => tag,
+    };
+    !bare.is_empty() && bare.chars().all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-' | '.' | '!' | '+'))
+}

@@ -1,0 +1,39 @@
+//! Patterns with an address in them: `curl http://127.0.0.1*` means that host, not every text that begins so.
+
+use super::word::Word;
+
+/// Why a wildcard after the pattern's address must not stand for what these words say.
+pub(super) fn hazard(pattern: &str, arguments: &[Word]) -> Option<&'static str> {
+    let start = pattern.find("://")?;
+    let scheme_at = pattern[..start].rfind(' ').map_or(0, |blank| blank + 1);
+    let prefix = pattern[scheme_at..].split(['*', '?', ' ']).next().unwrap_or_default();
+    let texts: Vec<String> = arguments.iter().map(Word::text).collect();
+    let operands: Vec<&String> = texts.iter().filter(|text| !text.starts_with('-')).collect();
+    if 1 < operands.len() {
+        return Some("another operand beside the allowed address");
+    }
+    let Some(address) = operands.iter().find(|text| text.starts_with(prefix)) else {
+        return Some("the address is not the allowed one");
+    };
+    let wanted = authority(prefix);
+    let given = authority(address);
+    if given.contains('@') || given.contains('\\') || given.contains(['$', '`', '{', '[']) {
+        return Some("the address names another host");
+    }
+    let whole = prefix[start.saturating_sub(scheme_at) + 3..].contains('/');
+    let rest = given.strip_prefix(wanted).unwrap_or("?");
+    let port = rest.is_empty() || (rest.starts_with(':') && rest[1..].bytes().all(|byte| byte.is_ascii_digit()));
+    if !whole && !port && !wanted.ends_with([':', '.']) {
+        return Some("the address names another host");
+    }
+    if address.split('/').any(|part| part == "..") {
+        return Some("the address climbs");
+    }
+    None
+}
+
+/// `host:port` of an address, with what a browser would still take for it.
+fn authority(address: &str) -> &str {
+    let rest = address.split_once("://").map_or(address, |(_, rest)| rest);
+    rest.split(['/', '?', '#']).next().unwrap_or_default()
+}

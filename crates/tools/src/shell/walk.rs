@@ -1,0 +1,569 @@
+//! The walk over everything a line can run: lists, pipelines, compounds, functions, and what their words expand.
+//!
+//! Keeps what later commands depend on: possible working directories, values of variables set in this line, functions.
+//! Judges nothing itself; simple commands go to `command`.
+
+use std::{
+    collections::{HashMap, HashSet},
+    path::PathBuf,
+};
+
+use brush_parser::ast;
+
+use super::{
+    Surroundings, braces,
+    judging::{Judge, Reach, Reason},
+    parse, places, variables,
+    word::{Effects, Piece, Word},
+};
+
+/// Working directories a line may be in; more is not known.
+const DIRECTORIES_MAX: usize = 8;
+
+/// Values one variable may have; more is not known.
+const VALUES_MAX: usize = 16;
+
+#[derive(Debug, Clone)]
+pub(super) struct Scope {
+    /// Where a command may run; empty when nobody knows.
+    pub(super) cwds: Vec<PathBuf>,
+    /// Where it runs after a `cd` that worked.
+    pub(super) moved: Option<Vec<PathBuf>>,
+    values: HashMap<String, Option<Vec<String>>>,
+    pub(super) functions: HashSet<String>,
+    pub(super) depth: usize,
+    /// Further arguments come from somewhere else: `xargs`.
+    pub(super) more_arguments: bool,
+}
+
+/// What stands around a simple command.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Around {
+    pub(super) assignments: Vec<Assigned>,
+    pub(super) redirections: Vec<Redirection>,
+    pub(super) piped: bool,
+    pub(super) timed: bool,
+    /// A process substitution among the words: a file nobody knows.
+    pub(super) substituted: bool,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Assigned {
+    pub(super) name: String,
+    pub(super) value: Word,
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum Redirection {
+    Read(Word),
+    Write(Word),
+    /// A here-document or here-string: its text, and whether anything in it is expanded.
+    Here {
+        text: Word,
+        descriptor: i32,
+    },
+    Process,
+    Descriptor,
+}
+
+impl Scope {
+    pub(super) fn new(surroundings: &Surroundings) -> Self {
+        Self {
+            cwds: vec![surroundings.cwd.clone()],
+            moved: None,
+            values: HashMap::new(),
+            functions: HashSet::new(),
+            depth: 0,
+            more_arguments: false,
+        }
+    }
+
+    pub(super) fn deeper(&self) -> Self {
+        Self { depth: self.depth + 1, moved: None, more_arguments: false, ..self.clone() }
+    }
+
+    /// Known values of a variable; none when it may be anything.
+    pub(super) fn values(&self, name: &str, surroundings: &Surroundings) -> Vec<String> {
+        match (self.values.get(name), name) {
+            (Some(values), _) => values.clone().unwrap_or_default(),
+            (None, "HOME") => vec![surroundings.home.display().to_string()],
+            (None, "PWD") => self.cwds.iter().map(|cwd| cwd.display().to_string()).collect(),
+            (None, "TMPDIR") => vec!["/tmp".to_owned()],
+            (None, "OLDPWD") => vec!["/".to_owned()],
+            _ => Vec::new(),
+        }
+    }
+
+    /// Earlier values stay possible: nobody knows which branch ran.
+    pub(super) fn set(&mut self, name: &str, value: Option<String>) {
+        let entry = self.values.entry(name.to_owned()).or_insert_with(|| Some(Vec::new()));
+        *entry = match (entry.take(), value) {
+            (Some(mut values), Some(value)) if values.len() < VALUES_MAX => {
+                values.push(value);
+                Some(values)
+            }
+            _ => None,
+        };
+    }
+
+    fn join(&mut self, others: impl IntoIterator<Item = PathBuf>) {
+        for other in others {
+            if !self.cwds.contains(&other) {
+                self.cwds.push(other);
+            }
+        }
+        if DIRECTORIES_MAX < self.cwds.len() {
+            self.cwds.clear();
+        }
+    }
+}
+
+impl Judge<'_> {
+    pub(super) fn program(&mut self, program: &ast::Program, source: &str, scope: &mut Scope) {
+        for list in &program.complete_commands {
+            self.list(list, source, scope);
+        }
+    }
+
+    fn list(&mut self, list: &ast::CompoundList, source: &str, scope: &mut Scope) {
+        for ast::CompoundListItem(and_or, separator) in &list.0 {
+            match separator {
+                ast::SeparatorOperator::Async => self.and_or(and_or, source, &mut scope.clone()),
+                ast::SeparatorOperator::Sequence => self.and_or(and_or, source, scope),
+            }
+        }
+    }
+
+    fn and_or(&mut self, list: &ast::AndOrList, source: &str, scope: &mut Scope) {
+        let mut seen: Vec<PathBuf> = scope.cwds.clone();
+        let known = !scope.cwds.is_empty();
+        for (operator, pipeline) in list {
+            let stayed = scope.cwds.clone();
+            if let Some(moved) = scope.moved.take()
+                && operator == ast::PipelineOperator::And
+            {
+                scope.cwds = moved;
+            }
+            self.pipeline(pipeline, source, scope);
+            seen.extend(scope.cwds.iter().cloned());
+            seen.extend(scope.moved.iter().flatten().cloned());
+            if operator == ast::PipelineOperator::Or {
+                scope.cwds = stayed;
+            }
+            if scope.moved.as_ref().is_some_and(Vec::is_empty) {
+                seen.clear();
+                scope.cwds.clear();
+            }
+        }
+        let lost = known && seen.is_empty();
+        let moved = scope.moved.take();
+        if lost {
+            scope.cwds.clear();
+        } else if list.additional.is_empty() && moved.as_ref().is_some_and(|moved| moved.len() == 1) {
+            // A lone `cd x;` that fails leaves us where we were; both are possible.
+            scope.join(moved.into_iter().flatten());
+        } else if known {
+            scope.join(seen);
+        }
+    }
+
+    fn pipeline(&mut self, pipeline: &ast::Pipeline, source: &str, scope: &mut Scope) {
+        let several = 1 < pipeline.seq.len();
+        for (at, command) in pipeline.seq.iter().enumerate() {
+            let around = Around { piped: 0 < at, timed: at == 0 && pipeline.timed.is_some(), ..Around::default() };
+            if several {
+                self.command(command, source, &mut scope.clone(), around);
+            } else {
+                self.command(command, source, scope, around);
+            }
+        }
+    }
+
+    fn command(&mut self, command: &ast::Command, source: &str, scope: &mut Scope, around: Around) {
+        if !self.count() {
+            return;
+        }
+        match command {
+            ast::Command::Simple(simple) => self.words_of(simple, source, scope, around),
+            ast::Command::Compound(compound, redirections) => {
+                self.redirections(redirections.as_ref(), source, scope);
+                self.compound(compound, source, scope);
+            }
+            ast::Command::Function(function) => {
+                self.expand(&function.fname.value, scope);
+                scope.functions.insert(function.fname.value.clone());
+                self.redirections(function.body.1.as_ref(), source, scope);
+                // Called or not, from wherever: what it does to the directory is not known here.
+                let mut inner = scope.deeper();
+                if !self.too_deep(&inner) {
+                    self.compound(&function.body.0, source, &mut inner);
+                    if inner.cwds != scope.cwds {
+                        scope.cwds.clear();
+                    }
+                }
+            }
+            ast::Command::ExtendedTest(test, redirections) => {
+                self.redirections(redirections.as_ref(), source, scope);
+                self.test(&test.expr, scope);
+                self.neutral(format!("[[ {} ]]", test.expr), &[]);
+            }
+        }
+    }
+
+    fn compound(&mut self, compound: &ast::CompoundCommand, source: &str, scope: &mut Scope) {
+        if self.too_deep(scope) {
+            return;
+        }
+        scope.depth += 1;
+        match compound {
+            ast::CompoundCommand::Arithmetic(arithmetic) => self.arithmetic_command(arithmetic, source, scope),
+            ast::CompoundCommand::ArithmeticForClause(clause) => {
+                for expression in [&clause.initializer, &clause.condition, &clause.updater].into_iter().flatten() {
+                    self.arithmetic(&expression.value, scope);
+                }
+                self.looped(&[&clause.body.list], source, scope);
+            }
+            ast::CompoundCommand::BraceGroup(group) => self.list(&group.list, source, scope),
+            ast::CompoundCommand::Subshell(subshell) => self.list(&subshell.list, source, &mut scope.clone()),
+            ast::CompoundCommand::ForClause(clause) => self.for_clause(clause, source, scope),
+            ast::CompoundCommand::CaseClause(clause) => {
+                self.expand(&clause.value.value, scope);
+                for case in &clause.cases {
+                    for pattern in &case.patterns {
+                        self.expand(&pattern.value, scope);
+                    }
+                    if let Some(list) = &case.cmd {
+                        self.list(list, source, scope);
+                    }
+                }
+            }
+            ast::CompoundCommand::IfClause(clause) => {
+                self.list(&clause.condition, source, scope);
+                self.list(&clause.then, source, scope);
+                for part in clause.elses.iter().flatten() {
+                    if let Some(condition) = &part.condition {
+                        self.list(condition, source, scope);
+                    }
+                    self.list(&part.body, source, scope);
+                }
+            }
+            ast::CompoundCommand::WhileClause(clause) | ast::CompoundCommand::UntilClause(clause) => {
+                self.looped(&[&clause.0, &clause.1.list], source, scope)
+            }
+            ast::CompoundCommand::Coprocess(coprocess) => {
+                self.command(&coprocess.body, source, &mut scope.clone(), Around { piped: true, ..Around::default() })
+            }
+        }
+        scope.depth -= 1;
+    }
+
+    /// A body that runs again starts where its last round ended.
+    fn looped(&mut self, lists: &[&ast::CompoundList], source: &str, scope: &mut Scope) {
+        let before = scope.cwds.clone();
+        for list in lists {
+            self.list(list, source, scope);
+        }
+        if scope.cwds != before {
+            scope.cwds.clear();
+            for list in lists {
+                self.list(list, source, scope);
+            }
+        }
+    }
+
+    fn for_clause(&mut self, clause: &ast::ForClauseCommand, source: &str, scope: &mut Scope) {
+        let name = clause.variable_name.as_str();
+        let mut reasons = Vec::new();
+        if variables::executes(name) {
+            reasons.push(Reason::new(Reach::Beside, format!("the loop sets {name}")));
+        }
+        let words = clause.values.iter().flatten().flat_map(|value| self.argument(&value.value, scope)).collect::<Vec<_>>();
+        if clause.values.is_none() {
+            scope.set(name, None);
+        }
+        for word in &words {
+            let outside = places::places(word, scope, self.surroundings).into_iter().find_map(|place| match place {
+                places::Place::Outside(path) => Some(path),
+                _ => None,
+            });
+            let text = word.text();
+            if let Some(path) = outside.filter(|_| text.starts_with(['/', '~', '$']) || text.contains("..")) {
+                reasons.push(Reason::new(Reach::Beside, format!("loops over {}, outside the project", path.display())));
+            }
+            if text.starts_with('-') {
+                reasons.push(Reason::new(Reach::Beside, "loops over options"));
+            }
+            scope.set(name, (!word.is_dynamic()).then_some(text));
+        }
+        if !reasons.is_empty() {
+            self.neutral(format!("for {name} in {}", words.iter().map(Word::text).collect::<Vec<_>>().join(" ")), &reasons);
+        }
+        self.looped(&[&clause.body.list], source, scope);
+    }
+
+    /// `(( ... ))`. The parser also takes two subshells for it; then it is a script.
+    fn arithmetic_command(&mut self, arithmetic: &ast::ArithmeticCommand, source: &str, scope: &Scope) {
+        let expression = &arithmetic.expr.value;
+        let letters: Vec<char> = source.chars().collect();
+        let letter = |at: usize| letters.get(at).copied().unwrap_or(' ');
+        let (start, end) = (arithmetic.loc.start.index, arithmetic.loc.end.index);
+        let adjacent = letter(start) == '(' && letter(start + 1) == '(' && 2 <= end && letter(end - 1) == ')' && letter(end - 2) == ')';
+        if adjacent {
+            self.arithmetic(expression, scope);
+            self.neutral(format!("(({expression}))"), &[]);
+        } else {
+            let inside: String = letters.get(start + 1..end.saturating_sub(1)).unwrap_or_default().iter().collect();
+            if inside.contains("<<") {
+                self.distrust("a here-document in nested parentheses");
+            }
+            self.script(&inside, scope);
+        }
+    }
+
+    fn arithmetic(&mut self, expression: &str, scope: &Scope) {
+        let mut effects = Effects::default();
+        effects.arithmetic(expression);
+        self.effects(effects, expression, scope);
+    }
+
+    fn test(&mut self, test: &ast::ExtendedTestExpr, scope: &Scope) {
+        match test {
+            ast::ExtendedTestExpr::And(left, right) | ast::ExtendedTestExpr::Or(left, right) => {
+                self.test(left, scope);
+                self.test(right, scope);
+            }
+            ast::ExtendedTestExpr::Not(inner) | ast::ExtendedTestExpr::Parenthesized(inner) => self.test(inner, scope),
+            ast::ExtendedTestExpr::UnaryTest(predicate, word) => {
+                let evaluated = matches!(
+                    predicate,
+                    ast::UnaryPredicate::ShellVariableIsSetAndAssigned | ast::UnaryPredicate::ShellVariableIsSetAndNameRef
+                );
+                self.test_word(word, evaluated, scope);
+            }
+            ast::ExtendedTestExpr::BinaryTest(predicate, left, right) => {
+                let evaluated = matches!(
+                    predicate,
+                    ast::BinaryPredicate::ArithmeticEqualTo
+                        | ast::BinaryPredicate::ArithmeticNotEqualTo
+                        | ast::BinaryPredicate::ArithmeticLessThan
+                        | ast::BinaryPredicate::ArithmeticLessThanOrEqualTo
+                        | ast::BinaryPredicate::ArithmeticGreaterThan
+                        | ast::BinaryPredicate::ArithmeticGreaterThanOrEqualTo
+                );
+                self.test_word(left, evaluated, scope);
+                self.test_word(right, evaluated, scope);
+            }
+        }
+    }
+
+    fn test_word(&mut self, word: &ast::Word, evaluated: bool, scope: &Scope) {
+        let mut effects = Effects::default();
+        let expanded = effects.word(&word.value);
+        if evaluated && let Some(text) = quoted_text(&expanded) {
+            effects.evaluated(&text);
+        }
+        self.effects(effects, &word.value, scope);
+    }
+
+    /// Runs what expanding found; true if the words can be trusted.
+    pub(super) fn effects(&mut self, effects: Effects, text: &str, scope: &Scope) {
+        for reason in effects.opaque {
+            self.find(posse_session::Verdict::Ask, text, reason.to_owned(), None);
+        }
+        for reason in effects.distrusted {
+            self.distrust(reason);
+        }
+        for name in effects.assigned.iter().filter(|name| variables::executes(name)) {
+            self.neutral(format!("{name}="), &[Reason::new(Reach::Beside, format!("sets {name}"))]);
+        }
+        for script in effects.scripts {
+            self.script(&script, scope);
+        }
+    }
+
+    /// One word, without brace expansion: an assigned value, a redirection's target, a pattern.
+    pub(super) fn expand(&mut self, source: &str, scope: &Scope) -> Word {
+        let mut effects = Effects::default();
+        let word = effects.word(source);
+        self.control_characters(source, &word);
+        self.effects(effects, source, scope);
+        word
+    }
+
+    /// One argument, which braces may make several.
+    pub(super) fn argument(&mut self, source: &str, scope: &Scope) -> Vec<Word> {
+        match braces::expand(source) {
+            Some(words) => words.iter().map(|word| self.expand(word, scope)).collect(),
+            None => {
+                self.distrust("braces that expand to too much");
+                vec![Word { pieces: vec![Piece::Unknown { quoted: false, source: source.to_owned() }] }]
+            }
+        }
+    }
+
+    /// Characters that look like something else to a person, or to another splitter.
+    fn control_characters(&mut self, source: &str, word: &Word) {
+        let hidden = |letter: char| {
+            (letter.is_control() && !matches!(letter, '\t' | '\n'))
+                || matches!(letter, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}' | '\u{85}' | '\u{2028}' | '\u{2029}')
+        };
+        if source.chars().any(hidden) {
+            self.find(
+                posse_session::Verdict::Ask,
+                &word.text().escape_debug().to_string(),
+                "a control or hidden character".to_owned(),
+                None,
+            );
+        }
+    }
+
+    fn words_of(&mut self, simple: &ast::SimpleCommand, source: &str, scope: &mut Scope, mut around: Around) {
+        let mut words = Vec::new();
+        let prefix = simple.prefix.iter().flat_map(|prefix| &prefix.0);
+        for item in prefix {
+            self.item(item, source, scope, &mut words, &mut around, true);
+        }
+        if let Some(name) = &simple.word_or_name {
+            words.extend(self.argument(&name.value, scope));
+        }
+        let suffix: Vec<_> = simple.suffix.iter().flat_map(|suffix| &suffix.0).collect();
+        for item in suffix {
+            self.item(item, source, scope, &mut words, &mut around, false);
+        }
+        self.simple(words, scope, around);
+    }
+
+    fn item(
+        &mut self,
+        item: &ast::CommandPrefixOrSuffixItem,
+        source: &str,
+        scope: &mut Scope,
+        words: &mut Vec<Word>,
+        around: &mut Around,
+        prefix: bool,
+    ) {
+        match item {
+            ast::CommandPrefixOrSuffixItem::IoRedirect(redirection) => {
+                // `{name}>file` is a redirection whose descriptor goes into a variable.
+                if words.last().is_some_and(|word| is_descriptor_name(&word.text())) {
+                    words.pop();
+                }
+                let redirection = self.redirection(redirection, source, scope);
+                around.redirections.push(redirection);
+            }
+            ast::CommandPrefixOrSuffixItem::Word(word) => words.extend(self.argument(&word.value, scope)),
+            ast::CommandPrefixOrSuffixItem::AssignmentWord(assignment, word) => {
+                let assigned = self.assignment(assignment, scope);
+                if prefix {
+                    around.assignments.push(assigned);
+                } else {
+                    let text = self.argument(&word.value, scope);
+                    words.extend(text);
+                }
+            }
+            ast::CommandPrefixOrSuffixItem::ProcessSubstitution(_, subshell) => {
+                self.list(&subshell.list, source, &mut scope.deeper());
+                around.substituted = true;
+                words.push(Word { pieces: vec![Piece::Unknown { quoted: true, source: "<(...)".to_owned() }] });
+            }
+        }
+    }
+
+    fn assignment(&mut self, assignment: &ast::Assignment, scope: &mut Scope) -> Assigned {
+        let name = match &assignment.name {
+            ast::AssignmentName::VariableName(name) => name.clone(),
+            ast::AssignmentName::ArrayElementName(name, index) => {
+                self.arithmetic(index, scope);
+                name.clone()
+            }
+        };
+        let value = match &assignment.value {
+            ast::AssignmentValue::Scalar(word) => self.expand(&word.value, scope),
+            ast::AssignmentValue::Array(elements) => {
+                for (key, value) in elements {
+                    if let Some(key) = key {
+                        self.arithmetic(&key.value, scope);
+                    }
+                    self.argument(&value.value, scope);
+                }
+                Word { pieces: vec![Piece::Unknown { quoted: false, source: "(...)".to_owned() }] }
+            }
+        };
+        Assigned { name, value }
+    }
+
+    fn redirections(&mut self, list: Option<&ast::RedirectList>, source: &str, scope: &Scope) {
+        let redirections: Vec<Redirection> =
+            list.iter().flat_map(|list| &list.0).map(|redirection| self.redirection(redirection, source, scope)).collect();
+        let (reasons, text) = self.redirection_reasons(&redirections, scope);
+        if !text.is_empty() {
+            self.neutral(text, &reasons);
+        }
+    }
+
+    fn redirection(&mut self, redirection: &ast::IoRedirect, source: &str, scope: &Scope) -> Redirection {
+        use ast::{IoFileRedirectKind as Kind, IoFileRedirectTarget as Target};
+        match redirection {
+            ast::IoRedirect::File(_, kind, target) => match target {
+                Target::Fd(_) => Redirection::Descriptor,
+                Target::ProcessSubstitution(_, subshell) => {
+                    self.list(&subshell.list, source, &mut scope.deeper());
+                    Redirection::Process
+                }
+                Target::Filename(word) => {
+                    let word = self.expand(&word.value, scope);
+                    if matches!(kind, Kind::Read) { Redirection::Read(word) } else { Redirection::Write(word) }
+                }
+                Target::Duplicate(word) => {
+                    let word = self.expand(&word.value, scope);
+                    let text = word.text();
+                    let descriptor =
+                        !word.is_dynamic() && !text.is_empty() && text.trim_end_matches('-').bytes().all(|byte| byte.is_ascii_digit());
+                    match kind {
+                        _ if descriptor => Redirection::Descriptor,
+                        Kind::DuplicateInput => Redirection::Read(word),
+                        _ => Redirection::Write(word),
+                    }
+                }
+            },
+            ast::IoRedirect::OutputAndError(word, _) => Redirection::Write(self.expand(&word.value, scope)),
+            ast::IoRedirect::HereString(descriptor, word) => {
+                Redirection::Here { text: self.expand(&word.value, scope), descriptor: descriptor.unwrap_or(0) }
+            }
+            ast::IoRedirect::HereDocument(descriptor, document) => {
+                if !parse::plain_tag(&document.here_end.value) {
+                    self.distrust("a here-document with an unusual end");
+                }
+                let text = if document.requires_expansion {
+                    let mut effects = Effects::default();
+                    let text = effects.text(&document.doc.value);
+                    self.effects(effects, "<<", scope);
+                    text
+                } else {
+                    Word::plain(&document.doc.value)
+                };
+                Redirection::Here { text, descriptor: descriptor.unwrap_or(0) }
+            }
+        }
+    }
+}
+
+/// `{name}`, `{name[0]}`.
+fn is_descriptor_name(text: &str) -> bool {
+    text.strip_prefix('{')
+        .and_then(|text| text.strip_suffix('}'))
+        .is_some_and(|name| !name.is_empty() && !name.starts_with(|letter: char| letter.is_ascii_digit()))
+}
+
+/// The parts of a word that were protected from expansion once, and are evaluated now.
+pub(super) fn quoted_text(word: &Word) -> Option<String> {
+    let text: String = word
+        .pieces
+        .iter()
+        .filter_map(|piece| match piece {
+            Piece::Text { text, .. } => Some(text.as_str()),
+            _ => None,
+        })
+        .collect();
+    text.contains(['$', '`']).then_some(text)
+}

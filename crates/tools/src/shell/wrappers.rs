@@ -1,0 +1,356 @@
+//! Programs that run the program named by their words. Data, and how to find the start of the inner command.
+//!
+//! Programs with a grammar of their own (`env`, `find`, shells, ...) are in `inner`.
+
+use super::word::Word;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// The rest is a command with its arguments.
+    Command,
+    /// The rest, joined by blanks, is read by a shell.
+    Shell,
+    /// As `Command`, but only what is denied counts: the outer name is what the user made a rule for.
+    Soft,
+}
+
+pub(super) struct Wrapper {
+    names: &'static [&'static str],
+    pub(super) kind: Kind,
+    /// Short options that take a value, and those that do not.
+    values: &'static str,
+    flags: &'static str,
+    /// Long options whose value is the next word.
+    long_values: &'static [&'static str],
+    /// Words between the options and the command: a duration, a host, a lock file.
+    skip: usize,
+}
+
+const fn command(
+    names: &'static [&'static str],
+    values: &'static str,
+    flags: &'static str,
+    long_values: &'static [&'static str],
+    skip: usize,
+) -> Wrapper {
+    Wrapper { names, kind: Kind::Command, values, flags, long_values, skip }
+}
+
+const fn shell(
+    names: &'static [&'static str],
+    values: &'static str,
+    flags: &'static str,
+    long_values: &'static [&'static str],
+    skip: usize,
+) -> Wrapper {
+    Wrapper { names, kind: Kind::Shell, values, flags, long_values, skip }
+}
+
+const fn soft(names: &'static [&'static str], skip: usize) -> Wrapper {
+    Wrapper { names, kind: Kind::Soft, values: "", flags: "", long_values: &[], skip }
+}
+
+const WRAPPERS: &[Wrapper] = &[
+    command(&["timeout", "gtimeout"], "ks", "v", &["kill-after", "signal"], 1),
+    command(&["nice"], "n", "", &["adjustment"], 0),
+    command(&["ionice"], "cnpPu", "t", &["class", "classdata", "pid"], 0),
+    command(
+        &[
+            "nohup",
+            "setsid",
+            "chronic",
+            "ifne",
+            "unbuffer",
+            "eatmydata",
+            "torify",
+            "torsocks",
+            "dbus-launch",
+            "catchsegv",
+            "softlimit",
+            "linux32",
+            "linux64",
+            "hardlink",
+        ],
+        "",
+        "cfwpvnq",
+        &[],
+        0,
+    ),
+    command(&["stdbuf"], "ioe", "", &["input", "output", "error"], 0),
+    command(
+        &["xargs", "gxargs"],
+        "adEIiLnPslJRS",
+        "0rtpxoe",
+        &["arg-file", "delimiter", "eof", "max-lines", "max-args", "max-procs", "max-chars", "process-slot-var"],
+        0,
+    ),
+    command(
+        &["sudo", "gosudo"],
+        "ugphCcTtrRDU",
+        "AbBEeHikKlNnPSsVv",
+        &["user", "group", "prompt", "host", "close-from", "command-timeout", "role", "type", "chroot", "chdir", "other-user"],
+        0,
+    ),
+    command(&["doas"], "uCa", "nsL", &[], 0),
+    command(&["pkexec", "kdesu", "gksu", "gksudo"], "u", "", &["user"], 0),
+    command(&["gosu", "su-exec", "setuidgid", "chpst", "envuidgid"], "uUbenoprcfmdl", "P", &[], 1),
+    command(&["runuser"], "ugG", "lmpP", &["user", "group", "supp-group"], 0),
+    command(&["command"], "", "pvV", &[], 0),
+    command(&["builtin"], "", "", &[], 0),
+    command(&["exec"], "a", "cl", &[], 0),
+    command(&["time", "gtime"], "fo", "apvlhV", &["format", "output"], 0),
+    command(&["chroot"], "", "", &["groups", "userspec"], 1),
+    command(&["unshare"], "SGRw", "mnpuiUCTfrc", &["root", "wd", "setuid", "setgid"], 0),
+    command(&["nsenter"], "tSGrw", "mnpuiUCTaFeZ", &["target", "setuid", "setgid"], 0),
+    command(&["taskset"], "c", "ap", &[], 1),
+    command(&["chrt"], "TPD", "abdfiomrRv", &[], 1),
+    command(
+        &["numactl", "cgexec", "schedtool", "cpulimit", "trickle"],
+        "CcNmpigludL",
+        "aslHS",
+        &["cpunodebind", "membind", "physcpubind", "interleave", "preferred", "limit"],
+        0,
+    ),
+    command(&["prlimit"], "po", "", &["pid", "output"], 0),
+    command(
+        &["setpriv", "capsh", "runcon", "firejail", "proot", "fakeroot", "fakechroot", "systemd-inhibit", "caffeinate"],
+        "ltrubwi",
+        "ces",
+        &["reuid", "regid", "groups", "bounding-set"],
+        0,
+    ),
+    command(
+        &["systemd-run"],
+        "pEutMH",
+        "dqPSrG",
+        &["unit", "property", "description", "slice", "uid", "gid", "setenv", "on-calendar", "working-directory"],
+        0,
+    ),
+    command(
+        &["strace", "ltrace"],
+        "oepPsaEuSXIObA",
+        "fFcCdihkqrtTvxyYzZn",
+        &["output", "trace", "attach", "env", "string-limit", "user"],
+        0,
+    ),
+    command(&["valgrind", "perf-stat", "heaptrack", "rr", "gdbserver", "hyperfine", "samply"], "", "qv", &[], 0),
+    command(&["xvfb-run"], "efnpsw", "al", &["auth-file", "error-file", "server-num", "server-args", "wait"], 0),
+    command(
+        &[
+            "dbus-run-session",
+            "proxychains",
+            "proxychains4",
+            "rlwrap",
+            "winpty",
+            "wine",
+            "arch",
+            "ccache",
+            "distcc",
+            "sccache",
+            "bear",
+            "doppler",
+        ],
+        "f",
+        "q",
+        &["config-file"],
+        0,
+    ),
+    command(&["faketime"], "", "fm", &[], 1),
+    command(&["busybox", "toybox"], "", "", &[], 0),
+    command(&["start-stop-daemon"], "xncuagpdPNIk", "SKTbmoqtv", &["exec", "pidfile", "user", "chuid", "chdir"], 0),
+    command(&["jobs"], "", "xlnprs", &[], 0),
+    command(&["unbuffer", "entr", "when-changed", "watchexec", "reflex", "nodemon"], "wesrdfi", "cdprnaz", &["watch", "exts", "signal"], 0),
+    command(&["noglob", "nocorrect", "sg"], "", "", &[], 0),
+    shell(
+        &["ssh", "mosh", "sshpass", "autossh", "rsh", "dbclient", "ssh-agent"],
+        "bcDEeFIiJLlmOopQRSWwBPt",
+        "46AaCfGgKkMNnqsTtVvXxYy",
+        &[],
+        1,
+    ),
+    shell(&["watch", "gwatch"], "nq", "bcdeghptvwx", &["interval", "equexit"], 0),
+    soft(&["npx", "bunx", "pnpx", "uvx", "pipx"], 0),
+    soft(
+        &[
+            "docker",
+            "podman",
+            "nerdctl",
+            "kubectl",
+            "oc",
+            "lxc",
+            "incus",
+            "flatpak-spawn",
+            "toolbox",
+            "distrobox",
+            "nix",
+            "nix-shell",
+            "mise",
+            "asdf",
+            "direnv",
+            "rustup",
+            "poetry",
+            "uv",
+            "pipenv",
+            "bundle",
+            "conda",
+            "mamba",
+            "hatch",
+            "rye",
+            "pdm",
+            "rbenv",
+            "pyenv",
+            "nodenv",
+            "npm",
+            "pnpm",
+            "yarn",
+            "ip",
+            "vagrant",
+            "gdb",
+            "lldb",
+            "tmux",
+            "screen",
+            "coreutils",
+        ],
+        1,
+    ),
+];
+
+pub(super) fn wrapper(name: &str) -> Option<&'static Wrapper> {
+    let bare = multi_call(name);
+    WRAPPERS.iter().find(|wrapper| wrapper.names.contains(&bare))
+}
+
+/// Whether a word after this one may be a command.
+pub(super) fn is_wrapper(name: &str) -> bool {
+    wrapper(name).is_some_and(|wrapper| wrapper.kind != Kind::Soft)
+        || is_shell(name)
+        || matches!(name, "env" | "find" | "fd" | "fdfind" | "eval" | "parallel" | "su" | "script" | "flock")
+}
+
+/// `busybox.static`, `busybox-1.36`, the loader started by hand.
+fn multi_call(name: &str) -> &str {
+    if name.starts_with("busybox") {
+        "busybox"
+    } else if name.starts_with("ld-linux") || name.starts_with("ld-musl") || name.starts_with("ld.so") || name.starts_with("ld64.so") {
+        "builtin"
+    } else {
+        name
+    }
+}
+
+pub(super) fn is_shell(name: &str) -> bool {
+    let name = name.trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == '.' || letter == '-');
+    matches!(
+        name,
+        "bash"
+            | "sh"
+            | "dash"
+            | "zsh"
+            | "ksh"
+            | "mksh"
+            | "pdksh"
+            | "lksh"
+            | "oksh"
+            | "ash"
+            | "hush"
+            | "rbash"
+            | "rzsh"
+            | "rksh"
+            | "fish"
+            | "csh"
+            | "tcsh"
+            | "yash"
+            | "posh"
+            | "elvish"
+            | "nu"
+            | "osh"
+            | "oil"
+            | "xonsh"
+            | "brush"
+    )
+}
+
+pub(super) fn basename(name: &str) -> &str {
+    name.rsplit(['/', '\\']).find(|part| !part.is_empty()).unwrap_or(name)
+}
+
+/// Where the inner command may start, in words after the outer name; more than one when an option is not known.
+pub(super) struct Starts {
+    pub(super) first: usize,
+    /// Further places, for what is denied only.
+    pub(super) others: Vec<usize>,
+    /// The inner command is only looked up, not run.
+    pub(super) lookup: bool,
+}
+
+impl Wrapper {
+    pub(super) fn starts(&self, arguments: &[Word]) -> Starts {
+        let mut starts = Starts { first: arguments.len(), others: Vec::new(), lookup: false };
+        let (mut at, mut skip) = (0, self.skip);
+        while at < arguments.len() {
+            let text = arguments[at].text();
+            if text == "--" {
+                at += 1;
+                if skip == 0 {
+                    break;
+                }
+                continue;
+            }
+            if let Some(long) = text.strip_prefix("--") {
+                let known = self.long_values.contains(&long);
+                if !known && !long.contains('=') {
+                    starts.others.push(at + 2);
+                }
+                at += if known { 2 } else { 1 };
+                continue;
+            }
+            if 1 < text.len() && text.starts_with('-') && !arguments[at].is_dynamic() {
+                starts.lookup |= self.names[0] == "command" && text.contains(['v', 'V']);
+                at += self.short(&text[1..], at, &mut starts);
+                continue;
+            }
+            // `sudo VAR=x cmd`, `env`-like words in front.
+            if self.skip == 0 && is_assignment(&text) && matches!(self.names[0], "sudo" | "doas" | "systemd-run") {
+                at += 1;
+                continue;
+            }
+            if skip == 0 {
+                break;
+            }
+            skip -= 1;
+            at += 1;
+        }
+        starts.first = at.min(arguments.len());
+        if self.kind == Kind::Soft {
+            starts.others.extend(starts.first + 1..arguments.len());
+        }
+        starts.others.retain(|start| *start < arguments.len() && *start != starts.first);
+        starts
+    }
+
+    /// How many words a cluster of short options takes.
+    fn short(&self, cluster: &str, at: usize, starts: &mut Starts) -> usize {
+        for (index, letter) in cluster.char_indices() {
+            if self.values.contains(letter) {
+                let joined = index + letter.len_utf8() < cluster.len();
+                if !joined && self.flags.contains(letter) {
+                    starts.others.push(at + 1);
+                }
+                return if joined { 1 } else { 2 };
+            }
+            if !self.flags.contains(letter) && !letter.is_ascii_digit() {
+                starts.others.push(at + 2);
+                return 1;
+            }
+        }
+        1
+    }
+}
+
+pub(super) fn is_assignment(text: &str) -> bool {
+    text.split_once('=').is_some_and(|(name, _)| {
+        !name.is_empty()
+            && !name.starts_with(|letter: char| letter.is_ascii_digit())
+            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    })
+}

@@ -1,0 +1,352 @@
+//! Shell rules: the shared corpus, our own table, a seeded mutator, and bash itself as an oracle for what is valid.
+// Helpers of tests may panic like the tests themselves.
+#![allow(clippy::unwrap_used)]
+
+#[path = "shell/cases.rs"]
+mod cases;
+#[path = "shell/mutate.rs"]
+mod mutate;
+
+use std::{
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+
+use mutate::{Dice, respelled, wrapped};
+use posse_session::{Rule, Rules, Verdict};
+use posse_tools::{Surroundings, judge_shell};
+
+fn surroundings() -> Surroundings {
+    Surroundings { root: PathBuf::from("/work/project"), cwd: PathBuf::from("/work/project"), home: PathBuf::from("/home/someone") }
+}
+
+fn rules(pairs: &[(&str, Verdict)]) -> Rules {
+    Rules(
+        pairs
+            .iter()
+            .map(|(pattern, action)| Rule {
+                key: "bash".to_owned(),
+                pattern: (*pattern).to_owned(),
+                action: *action,
+                origin: String::new(),
+            })
+            .collect(),
+    )
+}
+
+fn verdict(text: &str) -> Verdict {
+    match text {
+        "allow" => Verdict::Allow,
+        "ask" => Verdict::Ask,
+        "deny" => Verdict::Deny,
+        other => panic!("no verdict: {other}"),
+    }
+}
+
+fn corpus() -> Option<Vec<serde_json::Value>> {
+    let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpora/bash.jsonl");
+    match std::fs::read_to_string(&file) {
+        Ok(text) => Some(text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()),
+        Err(_) => {
+            eprintln!("skipped: no corpus at {}", file.display());
+            None
+        }
+    }
+}
+
+fn case_rules(case: &serde_json::Value) -> Rules {
+    let pairs: Vec<(&str, Verdict)> =
+        case["ruleset"].as_array().unwrap().iter().map(|pair| (pair[0].as_str().unwrap(), verdict(pair[1].as_str().unwrap()))).collect();
+    rules(&pairs)
+}
+
+#[test]
+fn the_shared_corpus_passes() {
+    let Some(cases) = corpus() else { return };
+    let mut wrong = Vec::new();
+    for case in &cases {
+        let command = case["command"].as_str().unwrap();
+        let found = judge_shell(command, &case_rules(case), &surroundings());
+        if found.verdict != verdict(case["expected"].as_str().unwrap()) {
+            wrong.push(format!(
+                "{} {command:?}: wanted {}, found {:?} because {} ({})",
+                case["id"], case["expected"], found.verdict, found.why, case["why"]
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {} wrong:\n{}", wrong.len(), cases.len(), wrong.join("\n"));
+}
+
+/// For a look from outside: `POSSE_SHELL_LINES=file` holds JSON strings, one verdict is printed for each.
+#[test]
+#[ignore = "a tool for people, not a test"]
+fn verdicts_of_lines() {
+    let everything = rules(&[
+        ("*", Verdict::Allow),
+        ("rm *", Verdict::Deny),
+        ("curl *", Verdict::Ask),
+        ("sudo *", Verdict::Deny),
+        ("git push*", Verdict::Ask),
+    ]);
+    let Some(file) = std::env::var_os("POSSE_SHELL_LINES") else { return };
+    let text = std::fs::read_to_string(file).unwrap();
+    let mut out = String::new();
+    for line in text.lines() {
+        let command: String = serde_json::from_str(line).unwrap();
+        let started = Instant::now();
+        let found = judge_shell(&command, &everything, &surroundings());
+        let micros = started.elapsed().as_micros();
+        out.push_str(&serde_json::to_string(&(found.verdict, found.why, micros)).unwrap());
+        out.push('\n');
+    }
+    std::fs::write(std::env::var_os("POSSE_SHELL_OUT").unwrap(), out).unwrap();
+}
+
+#[test]
+fn our_own_cases_pass() {
+    let mut wrong = Vec::new();
+    for (list, command, wanted, why) in cases::CASES {
+        let found = judge_shell(command, &rules(list), &surroundings());
+        if found.verdict != *wanted {
+            wrong.push(format!("{command:?}: wanted {wanted:?}, found {:?} because {} ({why})", found.verdict, found.why));
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {} wrong:\n{}", wrong.len(), cases::CASES.len(), wrong.join("\n"));
+}
+
+fn fuzz_seconds() -> u64 {
+    std::env::var("POSSE_FUZZ_SECS").ok().and_then(|text| text.parse().ok()).unwrap_or(5)
+}
+
+fn seed() -> u64 {
+    let clock = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos() as u64;
+    let seed = std::env::var("POSSE_FUZZ_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(clock);
+    println!("POSSE_FUZZ_SEED={seed}");
+    seed
+}
+
+/// Whether bash would run it at all.
+fn bash_accepts(line: &str) -> Option<bool> {
+    if line.contains('\0') {
+        return Some(false);
+    }
+    let status = std::process::Command::new("bash")
+        .args(["--norc", "-n", "-c", line])
+        .stdin(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .status();
+    status.ok().map(|status| status.success())
+}
+
+#[test]
+fn a_denied_command_stays_denied_however_it_is_written() {
+    let seed = seed();
+    let mut dice = Dice::new(seed);
+    let most = rules(cases::MOST);
+    let until = Instant::now() + Duration::from_secs(fuzz_seconds());
+    let (mut lines, mut denied) = (0u32, 0u32);
+    while Instant::now() < until {
+        let command = *dice.pick(&["rm -rf x", "rm x", "/bin/rm -f a b", "sudo ls", "git push --force origin"]);
+        let respelled = respelled(command, &mut dice);
+        let line = wrapped(&respelled, &mut dice);
+        let started = processor_time();
+        let found = judge_shell(&line, &most, &surroundings());
+        assert!(processor_time() - started < Duration::from_secs(1), "seed {seed}: too slow on {line:?}");
+        lines += 1;
+        denied += u32::from(found.verdict == Verdict::Deny);
+        assert_ne!(found.verdict, Verdict::Allow, "seed {seed}: {line:?} is allowed: {}", found.why);
+        // Nothing here is dynamic, so nothing is left to ask, unless bash itself does not take the line.
+        if found.verdict == Verdict::Ask && bash_accepts(&line) == Some(true) && !may_be_dynamic(&line, &found.why) {
+            panic!("seed {seed}: {line:?} only asks: {}", found.why);
+        }
+    }
+    println!("{lines} lines, {denied} denied, the others asked");
+}
+
+/// Constructs in which the words around make the inner command unknown, or which we refuse on purpose.
+fn may_be_dynamic(line: &str, why: &str) -> bool {
+    // Words that are read once more lose the quotes of what is inside them.
+    let again = ["eval ", "ssh host ", "watch "].iter().any(|program| line.contains(program));
+    again || line.contains("xargs") || why.contains("cannot be read") || why.contains("in two ways")
+}
+
+#[test]
+fn an_allowed_command_only_gets_stricter() {
+    let seed = seed();
+    let mut dice = Dice::new(seed);
+    let some = rules(cases::SOME);
+    let until = Instant::now() + Duration::from_secs(fuzz_seconds().div_ceil(2));
+    let mut allowed = 0u32;
+    while Instant::now() < until {
+        let command = *dice.pick(&["ls -la src", "git status", "cat a.txt", "grep -rn x src"]);
+        let line = wrapped(&respelled(command, &mut dice), &mut dice);
+        let found = judge_shell(&line, &some, &surroundings());
+        assert!(found.verdict != Verdict::Deny || line.contains("rm"), "seed {seed}: {line:?} is denied: {}", found.why);
+        allowed += u32::from(found.verdict == Verdict::Allow);
+    }
+    assert!(0 < allowed, "seed {seed}: nothing is allowed any more");
+}
+
+#[test]
+fn what_bash_rejects_is_not_allowed_by_a_wildcard() {
+    if bash_accepts("true") != Some(true) {
+        eprintln!("skipped: no bash here");
+        return;
+    }
+    let seed = seed();
+    let mut dice = Dice::new(seed);
+    let some = rules(cases::SOME);
+    for case in corpus().unwrap_or_default() {
+        let line = case["command"].as_str().unwrap();
+        check_against_bash(line, &case_rules(&case), seed);
+    }
+    let pieces = [
+        "ls",
+        " ",
+        "\n",
+        ";",
+        "&&",
+        "|",
+        "(",
+        ")",
+        "{",
+        "}",
+        "$(",
+        "`",
+        "'",
+        "\"",
+        "\\",
+        "<<EOF\n",
+        "\nEOF\n",
+        "if ",
+        "; then ",
+        "; fi",
+        "case x in x)",
+        ";;",
+        " esac",
+        "echo a",
+        "[[",
+        "]]",
+        "((",
+        "))",
+        "#",
+        "&",
+        ">",
+        "<",
+        "do ",
+        "done",
+        "!",
+    ];
+    let until = Instant::now() + Duration::from_secs(fuzz_seconds().div_ceil(2));
+    while Instant::now() < until {
+        let line = if dice.below(3) == 0 {
+            wrapped(&respelled("ls -la src", &mut dice), &mut dice)
+        } else {
+            (0..1 + dice.below(9)).map(|_| *dice.pick(&pieces)).collect()
+        };
+        check_against_bash(&line, &some, seed);
+    }
+}
+
+fn check_against_bash(line: &str, rules: &Rules, seed: u64) {
+    let found = judge_shell(line, rules, &surroundings());
+    let wildcard = found.rule.as_deref().is_none_or(|rule| rule != "bash(*)");
+    if found.verdict == Verdict::Allow && wildcard && bash_accepts(line) == Some(false) {
+        panic!("seed {seed}: bash rejects {line:?}, we allow it: {}", found.why);
+    }
+}
+
+/// Time this thread has run: a busy machine is no hang.
+fn processor_time() -> Duration {
+    static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+    let used = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
+    let used = used.and_then(|text| text.split(' ').next().and_then(|text| text.parse().ok()));
+    used.map_or_else(|| START.get_or_init(Instant::now).elapsed(), Duration::from_nanos)
+}
+
+#[test]
+fn random_bytes_neither_panic_nor_hang() {
+    let seed = seed();
+    let mut dice = Dice::new(seed);
+    let most = rules(cases::MOST);
+    let until = Instant::now() + Duration::from_secs(fuzz_seconds());
+    let signs: Vec<char> = "$(){}[]'\"`\\;&|<>#!~*?=,.:-+@%^ \n\trmls0x9é".chars().collect();
+    while Instant::now() < until {
+        let length = [8, 64, 700, 65_600][dice.below(4)];
+        let line: String = match dice.below(4) {
+            0 => (0..length).map(|_| char::from(dice.next() as u8)).collect(),
+            1 => (0..length).map(|_| *dice.pick(&signs)).collect(),
+            2 => dice
+                .pick(&[
+                    "$(", "${a[", "((", "\"$(", "`", "{", "[", "${x:-", "$((", "<<E\n", "a=(", "if ", "f() {", "'", "\"", "( ", "{a,", "!",
+                ])
+                .repeat(length / 4),
+            _ => {
+                let unit = (0..1 + dice.below(6)).map(|_| *dice.pick(&signs)).collect::<String>();
+                unit.repeat(length / 4)
+            }
+        };
+        let line: String = line.chars().take(64 * 1024 / 2).collect();
+        let started = processor_time();
+        let found = judge_shell(&line, &most, &surroundings());
+        let took = processor_time() - started;
+        let start: String = line.chars().take(80).collect();
+        assert!(took < Duration::from_secs(1), "seed {seed}: {took:?} for {} bytes of {start:?}", line.len());
+        assert!(!found.why.is_empty());
+    }
+}
+
+#[test]
+fn limits_fail_closed() {
+    let most = rules(cases::MOST);
+    let judge = |line: String| judge_shell(&line, &most, &surroundings()).verdict;
+    assert_eq!(judge(format!("{}rm -rf x", "ls && ".repeat(60))), Verdict::Deny);
+    assert_eq!(judge(format!("{}rm -rf x", "ls; ".repeat(5_000))), Verdict::Deny);
+    assert_eq!(judge(format!("{}ls", "ls; ".repeat(5_000))), Verdict::Ask);
+    assert_eq!(judge(format!("echo {}", "x".repeat(70_000))), Verdict::Ask);
+    assert_eq!(judge(format!("echo {}; rm -rf x", "x".repeat(70_000))), Verdict::Deny);
+    assert_eq!(judge(format!("{}rm x{}", "echo $(".repeat(40), ")".repeat(40))), Verdict::Deny);
+    assert_eq!(judge(format!("{}ls{}", "echo $(".repeat(40), ")".repeat(40))), Verdict::Ask);
+    assert_eq!(judge(format!("{}rm x", "env ".repeat(100))), Verdict::Deny);
+    assert_eq!(judge(format!("{}ls", "env ".repeat(100))), Verdict::Ask);
+}
+
+#[test]
+fn the_verdict_tells_why_and_what_it_touches() {
+    let found = judge_shell("cd src && cat < a.txt > ../out.txt && cat /etc/hosts", &rules(cases::MOST), &surroundings());
+    let touches: Vec<String> = found.touches.iter().map(|touch| format!("{} {}", touch.key, touch.pattern)).collect();
+    assert_eq!(
+        (found.verdict, found.why.as_str(), touches),
+        (
+            Verdict::Allow,
+            "`cd src`: rule bash(*)",
+            ["bash cd src", "read src/a.txt", "edit out.txt", "bash cat", "bash cat /etc/hosts", "external_directory /etc/*"]
+                .map(str::to_owned)
+                .to_vec()
+        )
+    );
+    let denied = judge_shell("ls; nice rm -rf x", &rules(cases::MOST), &surroundings());
+    assert_eq!(
+        (denied.verdict, denied.why.as_str(), denied.rule.as_deref()),
+        (Verdict::Deny, "`rm -rf x`: rule bash(rm *)", Some("bash(rm *)"))
+    );
+}
+
+#[test]
+#[ignore = "a measurement: cargo test --release -p posse-tools --test shell -- --ignored --nocapture typical"]
+fn a_typical_line_is_judged_at_once() {
+    let some = rules(cases::SOME);
+    for line in [
+        "git status",
+        "cd crates/tools && cargo test 2>&1 | tail -20",
+        "for f in src/*.rs; do wc -l \"$f\"; done",
+        "git commit -m \"$(cat <<'EOF'\nfix\n\nbody\nEOF\n)\"",
+    ] {
+        let started = Instant::now();
+        for round in 0..1_000 {
+            // Another line each time; the parser may remember single words, as it would in use.
+            judge_shell(&format!("{line} # {round}"), &some, &surroundings());
+        }
+        println!("{:?} per line: {line:?}", started.elapsed() / 1_000);
+    }
+}
