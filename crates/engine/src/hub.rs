@@ -186,13 +186,12 @@ impl Hub {
         let head = outfit.model.encode_head(&head);
         let (mail, inbox) = mpsc::channel(MAIL_MAX);
         let (seen, watcher) = watch::channel(Ok(None));
-        let ledger = Arc::new(Ledger::new(limits, spent.0, spent.1));
         let owner = Arc::new(owner);
         let mut run = Run {
             world: self.world.clone(),
             outfit: Arc::new(outfit),
             owner: owner.clone(),
-            ledger: Arc::new(Ledger::new(Limits::default(), Default::default(), 0)),
+            ledger: Arc::new(Ledger::new(limits, spent.0, spent.1)),
             session,
             thread: Thread::default(),
             body_bytes: head.len() as u64,
@@ -215,8 +214,6 @@ impl Hub {
             waits: None,
         };
         records.iter().for_each(|record| run.weave(record));
-        // What the replay settled is already in the views; the tree's own ledger counts from here.
-        run.ledger = ledger;
         let id = run.session.id().clone();
         let taken = opening.iter().filter_map(|mail| if let Mail::Wish { letter, .. } = mail { letter.clone() } else { None }).collect();
         let task = tokio::spawn(run.go(opening));

@@ -9,7 +9,7 @@ use std::{
 
 use posse_session::{
     Before, BoxFuture, CallId, EffectKey, Finish, HookedCall, How, Ids, Look, ModelError, ModelFailure, Outcome, Part, Reply, ReplyPart,
-    Report, Request, SessionId, Stop, Text, ToolCall, ToolContext, Usage, Wanted,
+    Report, Request, SessionId, Stop, Text, ToolCall, ToolContext, Usage, Wanted, clip,
 };
 use serde_json::{Map, Value};
 use tokio::{
@@ -27,9 +27,6 @@ const WIRE_ID_MAX: usize = 256;
 
 /// No tool's name is longer.
 const TOOL_NAME_MAX: usize = 128;
-
-/// What a provider may say of its failure.
-const WORDS_MAX: usize = 2_000;
 
 /// Something under way. Aborted when dropped.
 pub(crate) struct Work {
@@ -135,7 +132,7 @@ impl Desk {
             Err(error) => Report::ModelFailed {
                 step,
                 failure: error.failure,
-                words: clip(&error.words, WORDS_MAX),
+                words: error.words,
                 retry_after: error.retry_after,
                 partial: error.partial.into(),
                 usage: error.usage.priced(&prices),
@@ -157,7 +154,7 @@ impl Desk {
                     let (tool, look) = self.look(&tool, &input);
                     // An id that is no id is replaced by ours when it goes back; a name that long is no tool's.
                     let wire_id = if WIRE_ID_MAX < id.len() { String::new() } else { id };
-                    let tool = clip(&tool, TOOL_NAME_MAX);
+                    let tool = clip(tool, TOOL_NAME_MAX);
                     calls.push(Wanted { call: call.clone(), wire_id, tool, input: input.into(), look });
                     Part::Call { call }
                 }
@@ -306,13 +303,4 @@ impl Stop for StopFlag {
             }
         })
     }
-}
-
-/// At most so many bytes, cut between characters.
-fn clip(text: &str, bytes_max: usize) -> String {
-    let mut end = bytes_max.min(text.len());
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    text[..end].to_owned()
 }

@@ -46,5 +46,5 @@ pub use seams::{
 pub use state::{Birth, CallState, Configuration, OpenCall, OpenStep, OpenTask, Retry, Round, Session, Transcript};
 pub use summary::{SUMMARY_VERSION, Status, Summary};
 pub use task::{Spawn, To};
-pub use text::{EVENT_BYTES_MAX, INLINE_BYTES_MAX, Text};
+pub use text::{EVENT_BYTES_MAX, INLINE_BYTES_MAX, Text, clip};
 pub use usage::{Prices, Usage};

@@ -42,7 +42,7 @@ impl Text {
 }
 
 /// A text that stays in its event and is only shown: cut at a letter's edge, with a sign that it was.
-pub(crate) fn clip(mut text: String, bytes_max: usize) -> String {
+pub fn clip(mut text: String, bytes_max: usize) -> String {
     if bytes_max < text.len() {
         text.truncate((0..=bytes_max).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0));
         text.push('…');
