@@ -2,13 +2,19 @@
 //!
 //! Knows facts and views, nothing of runs, stores or terminals. Everything here is a promise to users and scripts.
 
+mod account;
+mod ask;
 mod client;
+mod edits;
 mod report;
 mod show;
 mod stream;
 pub mod words;
 
-pub use client::{Client, ClientError};
-pub use report::{Denial, Report, RunStatus, TreeEntry, report};
+pub use account::{Account, AnswerAccount, AskAccount, account, concerns};
+pub use ask::{Ask, Choice, Question, details};
+pub use client::{Client, ClientError, Delivered, Place};
+pub use edits::{Edit, FileUndo, Needed, edits, undo_plan};
+pub use report::{Denial, Report, RunStatus, Since, TreeEntry, report};
 pub use show::{said, transcript};
-pub use stream::{delta_line, line};
+pub use stream::{Lines, delta_line};

@@ -1,6 +1,6 @@
 //! What one run came to: the object that `--format json` prints, made from views and facts alone.
 
-use posse_session::{By, Event, Kind, Outcome, Part, Record, Seq, Status, Summary, Usage};
+use posse_session::{Answer, By, Event, Kind, Outcome, Part, Record, Seq, Status, Summary, Usage};
 use serde::Serialize;
 
 use crate::show::said;
@@ -54,23 +54,34 @@ pub struct Denial {
     pub rule: Option<String>,
 }
 
-/// `tree` is the root's view and its descendants'; `facts` are the root's with their texts. The result is the last thing
-/// said in them; what was denied counts from `since` on, when this run began.
-pub fn report(status: RunStatus, error: Option<String>, tree: &[Summary], facts: &[Record], since: Seq) -> Report {
+/// From where on facts count: for calls that were open when this run began, for the last words said, and for what this
+/// run did. In this order, none after the next.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Since {
+    pub calls: Seq,
+    pub text: Seq,
+    pub run: Seq,
+}
+
+/// `tree` is the root's view and its descendants'; `facts` are the root's since `calls`, with their texts.
+pub fn report(status: RunStatus, error: Option<String>, tree: &[Summary], facts: &[Record], since: Since) -> Report {
     let mut usage = Usage::default();
     tree.iter().for_each(|summary| usage += summary.usage);
     let root = tree.first();
     let agent = root.map_or(String::new(), |root| root.agent.clone());
     let session = root.map_or(String::new(), |root| root.session.to_string());
-    let new = &facts[facts.partition_point(|record| record.seq <= since)..];
-    let unanswered = new.iter().filter(|record| matches!(record.event, Event::Answered { by: By::Policy, .. })).count() as u64;
+    let after = |seq: Seq| &facts[facts.partition_point(|record| record.seq <= seq)..];
+    let new = after(since.run);
+    // A mode that says yes has answered; a person who says no has too.
+    let nobody = |record: &&Record| matches!(record.event, Event::Answered { by: By::Policy, answer: Answer::No { .. }, .. });
+    let unanswered = new.iter().filter(nobody).count() as u64;
     Report {
         status,
-        result: last_text(facts),
+        result: last_text(after(since.text)),
         error,
         usage,
         tree: tree.iter().map(entry).collect(),
-        denied: denials(new, &session, &agent),
+        denied: denials(facts, since.run, &session, &agent),
         session,
         unanswered,
     }
@@ -101,9 +112,9 @@ fn last_text(facts: &[Record]) -> String {
     facts.iter().rev().filter_map(text).find(|text| !text.trim().is_empty()).unwrap_or_default()
 }
 
-fn denials(facts: &[Record], session: &str, agent: &str) -> Vec<Denial> {
+fn denials(facts: &[Record], since: Seq, session: &str, agent: &str) -> Vec<Denial> {
     let mut denied = Vec::new();
-    for record in facts {
+    for record in facts.iter().filter(|record| since < record.seq) {
         let Event::CallFinished { call, outcome: Outcome::Denied { .. } } = &record.event else { continue };
         let called = facts.iter().find_map(|record| match &record.event {
             Event::Called { call: called, tool, touches, decision, title, .. } if called == call => Some((tool, touches, decision, title)),

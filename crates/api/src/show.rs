@@ -2,6 +2,8 @@
 
 use posse_session::{Event, Outcome, Part, Record, Source, Text};
 
+use crate::words;
+
 /// Lines of a tool's output that a transcript shows.
 const OUTPUT_LINES: usize = 6;
 
@@ -29,6 +31,12 @@ pub fn transcript(facts: &[Record]) -> Vec<String> {
             Event::Called { tool, title, input, .. } => {
                 let what = if title.is_empty() { short(input) } else { title.clone() };
                 blocks.push(format!("  ▸ {tool} {what}"));
+            }
+            Event::Asked { ask, decision, .. } => {
+                blocks.push(format!("    ? {ask}: {}", words::reason(decision)));
+            }
+            Event::Answered { answer, by, .. } => {
+                blocks.push(format!("    = {}, by {}", words::answer(answer), words::answered_by(*by, answer)));
             }
             Event::CallFinished { outcome, .. } => blocks.push(indented(outcome)),
             Event::StepFailed { error, retry_at, .. } => {

@@ -1,27 +1,61 @@
 //! `stream-json`: one object per line as it happens. Every fact of a log is one line with its `seq`, so a gap means a lost line.
 
+use std::collections::HashMap;
+
 use posse_session::{CallId, Event, Progress, Record, SessionId};
 use serde_json::{Map, Value, json};
 
-use crate::show::said;
+use crate::{show::said, words};
 
-/// The line of one fact.
-pub fn line(session: &SessionId, record: &Record) -> Value {
-    let mut fields = Map::new();
-    let event = serde_json::to_value(&record.event).unwrap_or_default();
-    let name = event["type"].as_str().unwrap_or("unknown").to_owned();
-    fields.insert("type".into(), kind(&record.event, &name).into());
-    fields.insert("session".into(), session.to_string().into());
-    fields.insert("seq".into(), record.seq.into());
-    fields.insert("at".into(), record.at.0.into());
-    if let Event::Replied { parts, .. } = &record.event {
-        fields.insert("role".into(), "assistant".into());
-        fields.insert("text".into(), said(parts).into());
+/// Makes lines of the facts of one session, in their order: a line about an ask also says which tool asks.
+#[derive(Debug)]
+pub struct Lines {
+    session: SessionId,
+    /// Tools of open calls.
+    tools: HashMap<CallId, String>,
+}
+
+impl Lines {
+    pub fn new(session: SessionId) -> Self {
+        Self { session, tools: HashMap::new() }
     }
-    if let Value::Object(event) = event {
-        fields.extend(event.into_iter().filter(|(key, _)| key != "type"));
+
+    /// The line of one fact.
+    pub fn line(&mut self, record: &Record) -> Value {
+        let mut fields = Map::new();
+        let mut event = serde_json::to_value(&record.event).unwrap_or_default();
+        // What undoing needs is not for readers, and may be as long as a file.
+        for part in event.pointer_mut("/outcome/attachments").and_then(Value::as_array_mut).into_iter().flatten() {
+            if let Some(patch) = part.as_object_mut().filter(|part| part["type"] == "patch") {
+                patch.shift_remove("change");
+            }
+        }
+        let name = event["type"].as_str().unwrap_or("unknown").to_owned();
+        fields.insert("type".into(), kind(&record.event, &name).into());
+        fields.insert("session".into(), self.session.to_string().into());
+        fields.insert("seq".into(), record.seq.into());
+        fields.insert("at".into(), record.at.0.into());
+        match &record.event {
+            Event::Replied { parts, .. } => {
+                fields.insert("role".into(), "assistant".into());
+                fields.insert("text".into(), said(parts).into());
+            }
+            Event::Called { call, tool, .. } => drop(self.tools.insert(call.clone(), tool.clone())),
+            Event::CallFinished { call, .. } => drop(self.tools.remove(call)),
+            Event::Asked { call, decision, .. } => {
+                let touched = decision.touch.as_ref().map_or("", |touch| touch.key.as_str());
+                fields.insert("tool".into(), self.tools.get(call).map_or(touched, String::as_str).into());
+                fields.insert("what".into(), words::touch(decision.touch.as_ref()).into());
+                fields.insert("why".into(), words::reason(decision).into());
+                fields.insert("offers".into(), decision.offers.iter().map(ToString::to_string).collect());
+            }
+            _ => {}
+        }
+        if let Value::Object(event) = event {
+            fields.extend(event.into_iter().filter(|(key, _)| key != "type"));
+        }
+        Value::Object(fields)
     }
-    Value::Object(fields)
 }
 
 /// The names of the contract where they differ from the log's.

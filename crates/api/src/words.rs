@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use posse_session::{Status, Summary, Usage};
+use posse_session::{Answer, By, Decision, Hold, Scope, Status, Summary, Touch, Usage, Verdict};
 
 pub fn status(status: Status) -> &'static str {
     match status {
@@ -55,6 +55,80 @@ pub fn closing(root: &Summary, usage: Usage, took: Duration, sessions: usize) ->
     )
 }
 
+pub fn verdict(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Allow => "allow",
+        Verdict::Ask => "ask",
+        Verdict::Deny => "deny",
+    }
+}
+
+/// `bash(git push)`; nothing for a call that touches nothing.
+pub fn touch(touch: Option<&Touch>) -> String {
+    touch.map_or(String::new(), |touch| format!("{}({})", touch.key, touch.pattern))
+}
+
+/// How the kernel names the origin of what a person allowed.
+const BY_ANSWER: &str = "the answer to ";
+
+/// Why a verdict is what it is: the rule and where it is written, or our own reason.
+pub fn reason(decision: &Decision) -> String {
+    let from = if decision.origin.is_empty() { String::new() } else { format!(" from {}", decision.origin) };
+    match (&decision.rule, decision.touch.as_ref().map(|touch| touch.key.as_str())) {
+        // What a person allowed is no rule of a file: its origin says it all.
+        (Some(grant), _) if decision.origin.starts_with(BY_ANSWER) => format!("{grant} by {}", decision.origin),
+        (Some(rule), _) if !decision.why.is_empty() => format!("{} (rule {rule}{from})", decision.why),
+        (None, _) if !decision.why.is_empty() => decision.why.clone(),
+        (Some(rule), _) => format!("rule {rule}{from}"),
+        (None, Some("protected")) => {
+            "a protected file: whoever writes it could raise its own rights, so only a person may allow it".to_owned()
+        }
+        (None, Some("question")) => "a question to a person".to_owned(),
+        (None, Some(_)) => "no rule matches it".to_owned(),
+        (None, None) => "it touches nothing".to_owned(),
+    }
+}
+
+/// How far an answer reaches, in the word that `posse asks answer` takes for it.
+pub fn answer(answer: &Answer) -> &'static str {
+    match answer {
+        Answer::Yes { scope } => scope_word(*scope),
+        Answer::No { .. } => "no",
+        Answer::Words { .. } => "words",
+    }
+}
+
+pub fn scope_word(scope: Scope) -> &'static str {
+    match scope {
+        Scope::Once => "once",
+        Scope::Session => "session",
+        Scope::Tree => "tree",
+        Scope::Project => "project",
+    }
+}
+
+pub fn answered_by(by: By, answer: &Answer) -> &'static str {
+    match (by, answer) {
+        (By::User, _) => "a person",
+        (By::Policy, Answer::No { .. }) => "policy: nobody could be asked",
+        (By::Policy, _) => "policy: the permission mode says yes",
+        (By::Kernel, _) => "an answer to another ask that covers this one",
+        (By::Model, _) => "the model",
+    }
+}
+
+/// Why a session with something to do does not go on, and what wakes it.
+pub fn hold(hold: Hold) -> &'static str {
+    match hold {
+        Hold::Esc => "its turn was interrupted; a new prompt or `posse sessions resume` goes on",
+        Hold::StoppedByModel => "another agent stopped it; a message or `posse sessions resume` goes on",
+        Hold::StoppedByUser => "you stopped it; a new prompt or `posse sessions resume` goes on",
+        Hold::ModelError => "the model failed for good; a new prompt or `posse sessions resume` tries again",
+        Hold::TakeOvers => "three processes died while running it; a new prompt or `posse sessions resume` tries again",
+        Hold::Limit => "a limit ended its turn; `posse sessions resume` with a higher one goes on",
+    }
+}
+
 /// What to do when the log cannot be written or read.
 pub fn storage(why: &str) -> String {
     let advice = if why.contains("full") || why.contains("No space") {
@@ -65,4 +139,30 @@ pub fn storage(why: &str) -> String {
         "`posse doctor` checks the data folder; nothing that was acknowledged is lost"
     };
     format!("{why}; {advice}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_names_the_rule_and_its_file_or_says_why_there_is_none() {
+        let about = |key: &str| Decision::of(Verdict::Ask, Some(Touch::new(key, "x")));
+        let ruled = Decision { rule: Some("bash(x *)".into()), origin: "posse.json:3".into(), ..about("bash") };
+        let shell = Decision { why: "`x`: an odd option".into(), ..ruled.clone() };
+        let unruled = Decision { rule: None, origin: String::new(), ..shell.clone() };
+        let granted = Decision { origin: "the answer to ask_1 (for the tree)".into(), ..shell.clone() };
+        for (decision, expected) in [
+            (ruled, "rule bash(x *) from posse.json:3"),
+            (shell, "`x`: an odd option (rule bash(x *) from posse.json:3)"),
+            (unruled, "`x`: an odd option"),
+            (granted, "bash(x *) by the answer to ask_1 (for the tree)"),
+            (about("edit"), "no rule matches it"),
+            (about("question"), "a question to a person"),
+            (Decision::allow(), "it touches nothing"),
+        ] {
+            assert_eq!(reason(&decision), expected);
+        }
+        assert!(reason(&about("protected")).starts_with("a protected file"));
+    }
 }

@@ -17,6 +17,30 @@ Examples:
 
 Exit: 0 done, 1 failed, 2 usage or configuration, 3 a limit, 4 denied because nobody could answer, 130 interrupted.";
 
+const WHY_EXAMPLES: &str = "\
+Examples:
+  posse why call_01JD        what it touched, which rule decided, who was asked
+  posse why ses_01JD         why a session stands still, what is allowed and denied in it
+  posse why bash             whether a tool is offered in this folder, and if not, which rule removes it";
+
+const ANSWER_EXAMPLES: &str = "\
+Examples:
+  posse asks answer ask_01JD once
+  posse asks answer ask_01JD no --say \"use the staging host instead\"
+  posse asks answer ask_01JE once --say 2          the second option of a question, or any words
+  posse asks answer ses_01JD session               every open ask of a session and of those below it";
+
+const JUDGE_EXAMPLES: &str = "\
+Examples:
+  posse rules judge --command 'git push --force'
+  posse rules judge --path ../other/file --op write";
+
+const UNDO_EXAMPLES: &str = "\
+Examples:
+  posse sessions show ses_01JD --edits         which agent changed which file
+  posse sessions undo ses_01JD                 every file as it was before the session
+  posse sessions undo ses_01JD --call call_01JE";
+
 /// Runs coding agents on a repository; every session survives a crash.
 #[derive(Debug, Parser)]
 #[command(name = "posse", version, after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
@@ -32,12 +56,32 @@ pub(crate) enum Cmd {
     /// One prompt, headless: the answer goes to stdout, progress to stderr
     #[command(after_help = EXAMPLES)]
     Run(Box<RunOptions>),
-    /// Sessions of this directory: list, show, resume, stop, remove
+    /// Sessions of this directory: list, show, resume, stop, undo, remove
     #[command(subcommand)]
     Sessions(SessionsCmd),
+    /// What waits for your permission, and answering it from any terminal
+    #[command(subcommand)]
+    Asks(AsksCmd),
+    /// Explains a call, an ask, a session or a missing tool: which rule, from which file, who answered
+    #[command(after_help = WHY_EXAMPLES)]
+    Why {
+        /// call_…, ask_… or ses_… (the start of one is enough), or the name of a tool
+        id: String,
+        #[arg(long, value_enum, default_value_t = Listing::Text)]
+        format: Listing,
+    },
+    /// The rules in force here, lasting answers, and what the rules say to a command or a path
+    #[command(subcommand)]
+    Rules(RulesCmd),
     /// The configuration in force, where it comes from, and what is wrong with it
     #[command(subcommand)]
     Config(ConfigCmd),
+    /// Accepts what this folder would run, redirect or widen, until it changes
+    Trust {
+        dir: Option<PathBuf>,
+        #[arg(long, value_enum, default_value_t = Listing::Text)]
+        format: Listing,
+    },
     /// Models that can be used from here
     #[command(subcommand)]
     Models(ModelsCmd),
@@ -65,8 +109,10 @@ pub(crate) enum Listing {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OnAsk {
-    /// Refuse, tell the model, exit 4
+    /// Refuse, tell the model, exit 4 (what happens without a terminal)
     Deny,
+    /// Wait for `posse asks answer` from another terminal
+    Wait,
     /// Refuse, tell the model, exit 0
     DenyOk,
 }
@@ -104,17 +150,26 @@ pub(crate) struct How {
     #[arg(short = 'q', long)]
     pub(crate) quiet: bool,
     /// Allow what a rule matches, e.g. 'bash(git diff*)'
-    #[arg(long, value_name = "RULE", alias = "allowedTools")]
-    pub(crate) allow: Vec<String>,
+    #[arg(long, value_name = "RULE", alias = "allowedTools", value_parser = placed)]
+    pub(crate) allow: Vec<Placed>,
     /// Deny it, e.g. 'edit(*.lock)'
-    #[arg(long, value_name = "RULE", alias = "disallowedTools")]
-    pub(crate) deny: Vec<String>,
+    #[arg(long, value_name = "RULE", alias = "disallowedTools", value_parser = placed)]
+    pub(crate) deny: Vec<Placed>,
     /// Ask about it
-    #[arg(long, value_name = "RULE")]
-    pub(crate) ask: Vec<String>,
-    /// What an ask comes to when nobody can answer
-    #[arg(long, value_enum, default_value = "deny")]
+    #[arg(long, value_name = "RULE", value_parser = placed)]
+    pub(crate) ask: Vec<Placed>,
+    /// What becomes of an ask; without it you are asked on a terminal, and elsewhere it is `deny`
+    #[arg(long, value_enum)]
     pub(crate) on_ask: Option<OnAsk>,
+    /// default, plan (changes nothing), accept-edits, or bypass (every ask is a yes; denies hold)
+    #[arg(long, value_name = "MODE")]
+    pub(crate) permission_mode: Option<posse_config::PermissionMode>,
+    /// The same as --permission-mode bypass
+    #[arg(long = "dangerously-skip-permissions", hide = true, conflicts_with = "permission_mode")]
+    pub(crate) skip_permissions: bool,
+    /// Accept what this folder would run, redirect or widen, for this invocation
+    #[arg(long)]
+    pub(crate) trust: bool,
     /// Stop when the session has cost this much
     #[arg(long, value_name = "USD", value_parser = money)]
     pub(crate) max_cost: Option<f64>,
@@ -127,6 +182,19 @@ pub(crate) struct How {
     /// Stop after this time, e.g. 90s, 10m, 1h30m
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub(crate) timeout: Option<std::time::Duration>,
+}
+
+/// A rule as it was written, and where among the others: the last that matches wins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Placed {
+    pub(crate) at: usize,
+    pub(crate) text: String,
+}
+
+/// Values are parsed in the order they stand on the command line, whichever flag they belong to.
+fn placed(text: &str) -> Result<Placed, std::convert::Infallible> {
+    static NEXT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+    Ok(Placed { at: NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed), text: text.to_owned() })
 }
 
 fn money(text: &str) -> Result<f64, String> {
@@ -148,6 +216,9 @@ pub(crate) enum SessionsCmd {
     /// What was said and done in a session
     Show {
         id: String,
+        /// Instead: which agent changed which file, here and in the sessions below
+        #[arg(long)]
+        edits: bool,
         #[arg(long, value_enum, default_value_t = Listing::Text)]
         format: Listing,
     },
@@ -159,8 +230,93 @@ pub(crate) enum SessionsCmd {
     },
     /// Ends the turn a session is in, whichever process runs it
     Stop { id: String },
+    /// Takes back what a session and those below it changed with edit tools; refuses where a file was changed since
+    #[command(after_help = UNDO_EXAMPLES)]
+    Undo {
+        id: String,
+        /// Only what this agent did
+        #[arg(long, value_name = "AGENT", conflicts_with = "call")]
+        agent: Option<String>,
+        /// Only what this call did (see `show --edits`)
+        #[arg(long, value_name = "CALL")]
+        call: Option<String>,
+        #[arg(long, value_enum, default_value_t = Listing::Text)]
+        format: Listing,
+    },
     /// Removes a session for good
     Rm { id: String },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum AsksCmd {
+    /// Open asks of this project, oldest first
+    List {
+        #[arg(long, value_enum, default_value_t = Listing::Text)]
+        format: Listing,
+    },
+    /// Answers an ask, or with a session's id every open ask of it and of the sessions below it
+    #[command(after_help = ANSWER_EXAMPLES)]
+    Answer {
+        /// ask_… or ses_…; the start of one is enough
+        id: String,
+        #[arg(value_enum)]
+        answer: AnswerWord,
+        /// With `no`: words for the model. With a question: your answer, or the number of an option
+        #[arg(long, value_name = "TEXT")]
+        say: Option<String>,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum AnswerWord {
+    /// Yes, to this call only
+    Once,
+    /// Yes, and to the like of it for the rest of its session
+    Session,
+    /// Yes, and in every session of its tree
+    Tree,
+    /// Yes, and in every session of this project, until `posse rules revoke`
+    Project,
+    /// No; the model is told
+    No,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum RulesCmd {
+    /// The rules in force in this folder, in order, with their origin; then lasting answers
+    List {
+        #[arg(long, value_enum, default_value_t = Listing::Text)]
+        format: Listing,
+    },
+    /// Takes back a lasting answer
+    Revoke {
+        /// ask_… as `posse rules list` shows it; the start of one is enough
+        id: String,
+    },
+    /// Checks a file of cases against its own rules; exit 1 if a verdict is not the expected one
+    Test {
+        file: PathBuf,
+        #[arg(long, value_enum, default_value_t = Listing::Text)]
+        format: Listing,
+    },
+    /// What the rules in force here say to a command or a path, and why
+    #[command(after_help = JUDGE_EXAMPLES)]
+    Judge {
+        #[arg(long, value_name = "CMD", required_unless_present = "path", conflicts_with = "path")]
+        command: Option<String>,
+        #[arg(long, value_name = "P", requires = "op")]
+        path: Option<String>,
+        #[arg(long, value_enum, requires = "path")]
+        op: Option<PathOp>,
+        #[arg(long, value_enum, default_value_t = Listing::Text)]
+        format: Listing,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PathOp {
+    Read,
+    Write,
 }
 
 #[derive(Debug, Subcommand)]

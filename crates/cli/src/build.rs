@@ -9,13 +9,13 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use posse_config::{ChosenModel, Config, KnownProvider, ModelChoice, Overrides, Places, parse_rule_list};
+use posse_config::{ChosenModel, Config, KnownProvider, ModelChoice, Overrides, PermissionMode, Places, Rulebook, parse_rule_list};
 use posse_context::{Environment, Instruction};
 use posse_engine::{Hub, Lanes, Outfit, Ulids, World};
 use posse_models::{Explorer, FactsOverride, ProviderSpec, Scripted};
-use posse_session::{Asking, Clock, Head, Log, Model, Params, Rules, SessionId, Timestamp, Verdict, Workspace, key_of};
+use posse_session::{Asking, Clock, Head, Log, Mode, Model, Params, Rule, Rules, SessionId, Timestamp, Verdict, Workspace, key_of};
 use posse_store::Sqlite;
-use posse_tools::{Keeper, LocalWorkspace};
+use posse_tools::{Keeper, LocalWorkspace, Shells};
 
 use crate::{
     args::How,
@@ -61,18 +61,20 @@ pub(crate) fn places(dir: Option<&Path>) -> Result<Places, Failure> {
 }
 
 pub(crate) fn configuration(places: &Places, how: &How) -> Result<Config, Failure> {
+    let flags = [(&how.allow, Verdict::Allow), (&how.ask, Verdict::Ask), (&how.deny, Verdict::Deny)];
+    let mut flags: Vec<_> = flags.into_iter().flat_map(|(list, action)| list.iter().map(move |placed| (placed, action))).collect();
+    flags.sort_by_key(|(placed, _)| placed.at);
     let mut rules = Vec::new();
-    for (texts, action) in [(&how.allow, Verdict::Allow), (&how.ask, Verdict::Ask), (&how.deny, Verdict::Deny)] {
-        for text in texts {
-            let parsed = parse_rule_list(text, action, &places.home).map_err(|error| Failure::usage(error.to_string()))?;
-            // An unset variable in a script must not silently widen what is allowed.
-            if parsed.is_empty() && action != Verdict::Allow {
-                return Err(Failure::usage("an empty rule was given; write something like `edit` or `bash(git diff*)`"));
-            }
-            rules.extend(parsed);
+    for (placed, action) in flags {
+        let parsed = parse_rule_list(&placed.text, action, &places.home).map_err(|error| Failure::usage(error.to_string()))?;
+        // An unset variable in a script must not silently widen what is allowed.
+        if parsed.is_empty() && action != Verdict::Allow {
+            return Err(Failure::usage("an empty rule was given; write something like `edit` or `bash(git diff*)`"));
         }
+        rules.extend(parsed);
     }
-    let overrides = Overrides { model: how.model.clone(), rules };
+    let permission_mode = if how.skip_permissions { Some(PermissionMode::Bypass) } else { how.permission_mode };
+    let overrides = Overrides { model: how.model.clone(), rules, permission_mode, trust: how.trust };
     let config = posse_config::load(places, &env, &overrides).map_err(|error| Failure::usage(error.to_string()))?;
     // What the project wished for in vain is then in the line that `warn` prints.
     Ok(config.with_project_models(&known(), &env))
@@ -206,21 +208,34 @@ fn provider(chosen: &ChosenModel) -> Result<ProviderSpec, Failure> {
     })
 }
 
-/// Everything one session's agent needs.
-pub(crate) fn outfit(places: &Places, config: &Config, model: Arc<dyn Model>, session: &SessionId) -> Result<Outfit, Failure> {
-    let spool = spool(places, session);
+/// Where the tools of this folder act, and what they keep off.
+pub(crate) fn workspace(places: &Places) -> Result<LocalWorkspace, Failure> {
     let local = LocalWorkspace::new(&places.project, &places.cwd, Arc::new(Keeper::new()))
-        .map_err(|error| Failure::failed(format!("{}: {error}", places.cwd.display())))?
-        .with_readable_roots([places.project_data_dir().join("spool")])
-        .with_private_roots([places.data_dir.clone()]);
+        .map_err(|error| Failure::failed(format!("{}: {error}", places.cwd.display())))?;
+    Ok(local.with_readable_roots([places.project_data_dir().join("spool")]).with_private_roots([places.data_dir.clone()]))
+}
+
+/// Everything one session's agent needs.
+pub(crate) fn outfit(
+    places: &Places,
+    config: &Config,
+    model: Arc<dyn Model>,
+    session: &SessionId,
+    asking: Asking,
+    shells: &Arc<Shells>,
+) -> Result<Outfit, Failure> {
+    let spool = spool(places, session);
+    let local = workspace(places)?;
     let workspace: Arc<dyn Workspace> = match CrashPoint::from_env() {
         Some(point) => Arc::new(CrashingWorkspace { workspace: Arc::new(local), point }),
         None => Arc::new(local),
     };
     let rulebook = config.rulebook();
-    let tools = posse_tools::builtin();
-    let offered =
-        tools.iter().map(|tool| tool.spec()).filter(|spec| offers(&rulebook.rules, &rulebook.ceiling, &spec.name)).cloned().collect();
+    let tools = posse_tools::builtin_with(shells);
+    // Where nobody can answer, a question is not offered.
+    let answerable = |name: &str| asking == Asking::Open || key_of(name) != "question";
+    let is_offered = |name: &str| answerable(name) && removed_by(&rulebook, name).is_none();
+    let offered = tools.iter().map(|tool| tool.spec()).filter(|spec| is_offered(&spec.name)).cloned().collect();
     let instructions: Vec<Instruction> = posse_config::instructions(places, config)
         .files
         .into_iter()
@@ -235,7 +250,13 @@ pub(crate) fn outfit(places: &Places, config: &Config, model: Arc<dyn Model>, se
         workspace,
         rules: rulebook.rules,
         ceiling: rulebook.ceiling,
-        asking: Asking::Nobody,
+        asking,
+        mode: match config.permission_mode {
+            // Plan is rules, and they are in the book.
+            PermissionMode::Default | PermissionMode::Plan => Mode::Default,
+            PermissionMode::AcceptEdits => Mode::AcceptEdits,
+            PermissionMode::Bypass => Mode::Bypass,
+        },
         spool,
         stream_idle: config.limits.stream_idle,
         step_max: config.limits.step,
@@ -243,9 +264,12 @@ pub(crate) fn outfit(places: &Places, config: &Config, model: Arc<dyn Model>, se
     })
 }
 
-/// A tool that is denied altogether is not shown to the model.
-fn offers(rules: &Rules, ceiling: &[Rules], tool: &str) -> bool {
-    !std::iter::once(rules).chain(ceiling).any(|rules| rules.disables(key_of(tool)))
+/// The rule by which a tool is denied altogether: then it is not shown to the model.
+pub(crate) fn removed_by<'a>(book: &'a Rulebook, tool: &str) -> Option<&'a Rule> {
+    // What looks after background shells is of no use without a shell.
+    let with = if matches!(tool, "bash_output" | "kill_shell") { "bash" } else { tool };
+    let removing = |rules: &'a Rules| rules.disabling(key_of(tool)).or_else(|| rules.disabling(key_of(with)));
+    std::iter::once(&book.rules).chain(&book.ceiling).find_map(removing)
 }
 
 fn spool(places: &Places, session: &SessionId) -> PathBuf {

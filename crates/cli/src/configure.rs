@@ -62,7 +62,11 @@ fn check(format: Listing) -> Result<Exit, Failure> {
     let exit = if checked.errors.is_empty() { Exit::Done } else { Exit::Usage };
     if format == Listing::Json {
         let words = |problems: &[Problem]| problems.iter().map(ToString::to_string).collect::<Vec<_>>();
-        to_stdout(&json!({"errors": words(&checked.errors), "warnings": words(&checked.warnings)}).to_string());
+        let mut found = json!({"errors": words(&checked.errors), "warnings": words(&checked.warnings)});
+        if let Some(line) = checked.ignored {
+            found["ignored"] = line.into();
+        }
+        to_stdout(&found.to_string());
         return Ok(exit);
     }
     for error in &checked.errors {
@@ -70,6 +74,9 @@ fn check(format: Listing) -> Result<Exit, Failure> {
     }
     for warning in &checked.warnings {
         to_stdout(&format!("warning: {warning}"));
+    }
+    if let Some(line) = &checked.ignored {
+        to_stdout(line);
     }
     if checked.errors.is_empty() && checked.warnings.is_empty() {
         to_stderr("posse: nothing wrong");

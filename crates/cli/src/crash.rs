@@ -4,6 +4,7 @@
 //! are wrapped only when the variable is set.
 
 use std::{
+    os::fd::OwnedFd,
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -63,6 +64,10 @@ impl Log for CrashingLog {
         self.log.changed(session, after)
     }
 
+    fn with_asks(&self) -> BoxFuture<'_, Result<Vec<Summary>, ReadError>> {
+        self.log.with_asks()
+    }
+
     fn summaries<'a>(&'a self, root: Option<&'a SessionId>) -> BoxFuture<'a, Result<Vec<Summary>, ReadError>> {
         self.log.summaries(root)
     }
@@ -92,6 +97,10 @@ impl Workspace for CrashingWorkspace {
 
     fn private_roots(&self) -> &[PathBuf] {
         self.workspace.private_roots()
+    }
+
+    fn root_handle(&self) -> Option<Arc<OwnedFd>> {
+        self.workspace.root_handle()
     }
 
     fn spawn<'a>(&'a self, line: CommandLine) -> BoxFuture<'a, Result<Arc<dyn Process>, SpawnError>> {

@@ -4,20 +4,26 @@
 //! command is a file of its own. Everything below this crate is a library that never reads an environment variable.
 
 mod args;
+mod asks;
 mod build;
 mod configure;
 mod crash;
 mod doctor;
 mod exit;
 mod explain;
+mod inline;
 mod input;
 mod models;
 mod narrate;
 mod print;
+mod rules;
 mod run;
 mod sessions;
 mod signals;
 mod trace;
+mod trust;
+mod undo;
+mod why;
 
 use clap::Parser as _;
 use exit::{Exit, Failure};
@@ -48,7 +54,11 @@ async fn dispatch(args: args::Args) -> Result<Exit, Failure> {
     match args.command {
         Some(args::Cmd::Run(options)) => run::run(options).await,
         Some(args::Cmd::Sessions(command)) => sessions::sessions(command).await,
+        Some(args::Cmd::Asks(command)) => asks::asks(command).await,
+        Some(args::Cmd::Why { id, format }) => why::why(&id, format).await,
+        Some(args::Cmd::Rules(command)) => rules::rules(command).await,
         Some(args::Cmd::Config(command)) => configure::config(command),
+        Some(args::Cmd::Trust { dir, format }) => trust::trust(dir, format),
         Some(args::Cmd::Models(command)) => models::models(&command),
         Some(args::Cmd::Doctor { format }) => doctor::doctor(format).await,
         Some(args::Cmd::Completions { shell }) => args::completions(shell),

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use posse_api::{delta_line, line, words};
+use posse_api::{Lines, delta_line, words};
 use posse_engine::{Hub, World, restore};
 use posse_session::{Event, Progress, Record, Seq, SessionId, Summary};
 use tokio::{sync::oneshot, task::JoinHandle};
@@ -43,6 +43,7 @@ impl Narrator {
         let teller = Teller {
             world: hub.world().clone(),
             session: session.clone(),
+            facts: Lines::new(session.clone()),
             seq: after,
             stream: how.format == Some(Format::StreamJson),
             lines: !how.quiet,
@@ -76,6 +77,7 @@ fn short(title: &str) -> String {
 struct Teller {
     world: Arc<World>,
     session: SessionId,
+    facts: Lines,
     seq: Seq,
     stream: bool,
     lines: bool,
@@ -133,7 +135,7 @@ impl Teller {
             for record in &page {
                 self.seq = record.seq;
                 if self.stream {
-                    self.out.line(line(&self.session, record).to_string()).await;
+                    self.out.line(self.facts.line(record).to_string()).await;
                 }
                 if self.lines {
                     self.narrate(record);

@@ -2,20 +2,22 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use posse_api::{Client as _, ClientError, Report, RunStatus, report};
+use posse_api::{Client as _, ClientError, Report, RunStatus, Since, report};
 use posse_config::{Config, Places};
 use posse_engine::{Handle, Hub, OpenError, RunError};
 use posse_models::Explorer;
 use posse_server::Local;
 use posse_session::{
-    By, Command, Delivery, Entry, EntryId, Event, Hold, Kind, Letter, Limit, Limits, Model, ModelFailure, Part, Priority, Recipe, Record,
-    Seq, Session, SessionId, Source, Summary,
+    By, CallState, Command, Delivery, Entry, EntryId, Event, Hold, Kind, Letter, Limit, Limits, Model, ModelFailure, Part, Priority,
+    Recipe, Record, Seq, Session, SessionId, Source, Summary,
 };
+use posse_tools::Shells;
 
 use crate::{
     args::{Format, How, OnAsk, RunOptions},
     build,
     exit::{Exit, Failure},
+    inline::Asker,
     input,
     narrate::Narrator,
     print::{Out, to_stderr},
@@ -69,6 +71,9 @@ struct Desk {
     how: How,
     hub: Hub,
     client: Local,
+    asker: Asker,
+    /// What calls have left running in the background.
+    shells: Arc<Shells>,
     out: Out,
 }
 
@@ -76,7 +81,7 @@ impl Desk {
     fn new(places: Places, config: Config, how: How) -> Result<Self, Failure> {
         let hub = build::hub(&places, &config)?;
         let client = Local::new(hub.world().clone());
-        Ok(Self { places, config, how, hub, client, out: Out::start() })
+        Ok(Self { asker: Asker::new(&how), shells: Arc::default(), places, config, how, hub, client, out: Out::start() })
     }
 
     fn entry(&self, blocks: &[String]) -> Entry {
@@ -138,10 +143,10 @@ impl Desk {
             recipe: Recipe { agent: AGENT.into(), model: model.facts().name.clone(), steps_max: None },
             ceiling: Vec::new(),
         };
-        let outfit = build::outfit(&self.places, &self.config, model, &session)?;
+        let outfit = build::outfit(&self.places, &self.config, model, &session, self.asker.asking(), &self.shells)?;
         let narrator = self.narrator(&session, 0);
         let handle = self.hub.create(session, created, entry, outfit, self.limits()).await.map_err(open_failure)?;
-        self.drive(handle, Since { text: 0, run: 0 }, narrator).await
+        self.drive(handle, Since::default(), narrator).await
     }
 
     fn narrator(&self, session: &SessionId, after: Seq) -> Narrator {
@@ -153,10 +158,11 @@ impl Desk {
         let model = self.model_of(summary)?;
         // Without new words there may be nothing to do: then the last answer is what there is to say.
         let last_answer = summary.last_reply.map_or(0, |reply| reply - 1);
-        let since = Since { text: if entry.is_some() { summary.head } else { last_answer }, run: summary.head };
+        let text = if entry.is_some() { summary.head } else { last_answer };
+        let since = Since { calls: last_answer, text, run: summary.head };
         let narrator = self.narrator(&summary.session, summary.head);
         loop {
-            let outfit = build::outfit(&self.places, &self.config, model.clone(), &summary.session)?;
+            let outfit = build::outfit(&self.places, &self.config, model.clone(), &summary.session, self.asker.asking(), &self.shells)?;
             let then = entry.clone().map_or(Command::Resume { by: By::User }, Command::Say);
             match self.hub.open(&summary.session, &summary.root, outfit, self.limits(), vec![then]).await {
                 Ok(handle) => return self.drive(handle, since, narrator).await,
@@ -181,7 +187,7 @@ impl Desk {
             .map_err(|failure| failure.with(&format!("{} ran on {}; give -m MODEL to go on with another", summary.session, summary.model)))
     }
 
-    async fn drive(self, handle: Handle, since: Since, narrator: Narrator) -> Result<Exit, Failure> {
+    async fn drive(mut self, handle: Handle, since: Since, narrator: Narrator) -> Result<Exit, Failure> {
         let mut signals = Signals::listen().map_err(|error| Failure::failed(format!("signals: {error}")))?;
         let session = handle.id().clone();
         let mut limits = Deadlines::new(&self.how, &self.config);
@@ -190,6 +196,7 @@ impl Desk {
                 settled = handle.settled() => settled,
                 () = signals.next() => break interrupt(&handle, &mut signals).await,
                 () = self.out.broken() => break interrupt(&handle, &mut signals).await,
+                never = self.asker.serve(&handle, &*self.hub.world().log) => match never {},
                 words = limits.reached(&handle, &self.hub) => {
                     // A run that has just ended needs no limit.
                     let _ = handle.limit(Limit::Time, words).await;
@@ -203,6 +210,7 @@ impl Desk {
                 Err(error) => break Some(Err(error)),
             }
         };
+        self.say_what_ends();
         handle.close().await;
         match ended {
             Some(Ok(settled)) => self.conclude(Ended::Settled(&settled), &session, since, narrator).await,
@@ -212,6 +220,15 @@ impl Desk {
                 let _ = tokio::time::timeout(LAST_WORDS_MAX, last_words).await;
                 std::process::exit(130)
             }
+        }
+    }
+
+    /// Background shells do not outlive this process; whoever had them started should know.
+    fn say_what_ends(&self) {
+        let commands = self.shells.running();
+        if !commands.is_empty() && !self.how.quiet {
+            let were = if commands.len() == 1 { "shell was" } else { "shells were" };
+            to_stderr(&format!("posse: {} background {were} ended: {}", commands.len(), crate::print::safe(&commands.join(", "))));
         }
     }
 
@@ -228,13 +245,13 @@ impl Desk {
     async fn tell(self, ended: Ended<'_>, session: &SessionId, since: Since, mut narrator: Narrator) -> Result<Exit, Failure> {
         narrator.finish().await;
         drop(narrator);
-        let facts = self.client.facts(session, since.text).await.map_err(client_failure)?;
+        let facts = self.client.facts(session, since.calls).await.map_err(client_failure)?;
         let tree = self.tree(session).await?;
         let (status, error) = match ended {
             Ended::Settled(session) => status_of(session),
             Ended::Forced => (RunStatus::Interrupted, Some("interrupted".to_owned())),
         };
-        let report = report(status, error, &tree, &facts, since.run);
+        let report = report(status, error, &tree, &facts, since);
         let needs_model = status == RunStatus::Failed && last_failure(&facts) == Some(ModelFailure::NeedsModel);
         let exit = self.exit(&report, needs_model);
         if self.say(&report).await { Ok(exit) } else { Ok(Exit::Failed) }
@@ -295,8 +312,8 @@ impl Desk {
             return Err(Failure::failed(words));
         }
         let tree = self.tree(session).await.unwrap_or_default();
-        let facts = self.client.facts(session, since.text).await.unwrap_or_default();
-        self.say(&report(RunStatus::Failed, Some(words), &tree, &facts, since.run)).await;
+        let facts = self.client.facts(session, since.calls).await.unwrap_or_default();
+        self.say(&report(RunStatus::Failed, Some(words), &tree, &facts, since)).await;
         Ok(Exit::Failed)
     }
 
@@ -338,13 +355,6 @@ impl Desk {
             }
         }
     }
-}
-
-/// From where on facts count: for the last words said, and for what this run did.
-#[derive(Clone, Copy)]
-struct Since {
-    text: Seq,
-    run: Seq,
 }
 
 /// How a session ended, as far as this process knows.
@@ -398,7 +408,7 @@ impl Deadlines {
     }
 }
 
-/// Ready when neither a fact nor a live byte came for so long.
+/// Ready when neither a fact nor a live byte came for so long. Who waits for a person is not idle.
 async fn idle(handle: &Handle, hub: &Hub, limit: Option<Duration>) -> Duration {
     let Some(limit) = limit else { return std::future::pending().await };
     let mut live = hub.world().live.listen();
@@ -409,10 +419,17 @@ async fn idle(handle: &Handle, hub: &Hub, limit: Option<Duration>) -> Duration {
                 () = handle.changed() => {}
             }
         };
-        if tokio::time::timeout(limit, sign_of_life).await.is_err() {
+        if tokio::time::timeout(limit, sign_of_life).await.is_err() && !waits_for_a_person(handle) {
             return limit;
         }
     }
+}
+
+/// Whether nothing is going on but asks that are not answered yet.
+fn waits_for_a_person(handle: &Handle) -> bool {
+    let Ok(Some(session)) = handle.session() else { return false };
+    let asked = |call: &posse_session::OpenCall| matches!(call.state, CallState::Asked { .. });
+    session.step().is_none() && session.tasks().is_empty() && !session.calls().is_empty() && session.calls().iter().all(asked)
 }
 
 /// Ctrl-C: ends the turn. A second one, or a tool that will not end, does not keep the process: then there is no session
@@ -454,7 +471,9 @@ fn title(prompt: &str) -> String {
 
 pub(crate) fn client_failure(error: ClientError) -> Failure {
     match error {
-        ClientError::Missing(_) | ClientError::Ambiguous { .. } => Failure::usage(error.to_string()),
+        ClientError::Missing(_) | ClientError::NoAsk(_) | ClientError::NoCall(_) | ClientError::Ambiguous { .. } => {
+            Failure::usage(error.to_string())
+        }
         ClientError::Unavailable(why) => Failure::failed(posse_api::words::storage(&why)),
     }
 }

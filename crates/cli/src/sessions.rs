@@ -3,20 +3,22 @@
 use posse_api::{Client as _, transcript, words};
 use posse_engine::OpenError;
 use posse_server::Local;
-use posse_session::{By, Clock as _, Command, Hold, Kind, Letter, Summary, Text};
+use posse_session::{Asking, By, Clock as _, Command, Hold, Kind, Letter, Summary, Text};
 
 use crate::{
     args::{How, Listing, SessionsCmd},
     build,
     exit::{Exit, Failure},
     print::{safe, to_stderr, to_stdout},
-    run,
+    run, undo,
 };
 
 pub(crate) async fn sessions(command: SessionsCmd) -> Result<Exit, Failure> {
     match command {
         SessionsCmd::List { format } => list(format).await,
-        SessionsCmd::Show { id, format } => show(&id, format).await,
+        SessionsCmd::Show { id, edits: true, format } => undo::show_edits(&id, format).await,
+        SessionsCmd::Show { id, format, .. } => show(&id, format).await,
+        SessionsCmd::Undo { id, agent, call, format } => undo::undo(&id, agent.as_deref(), call.as_deref(), format).await,
         SessionsCmd::Resume { id, how } => run::resume(&id, *how).await,
         SessionsCmd::Stop { id } => stop(&id).await,
         SessionsCmd::Rm { id } => remove(&id).await,
@@ -61,7 +63,8 @@ async fn show(id: &str, format: Listing) -> Result<Exit, Failure> {
     let summary = client.find(id).await.map_err(run::client_failure)?;
     let facts = client.facts(&summary.session, 0).await.map_err(run::client_failure)?;
     if format == Listing::Json {
-        let events: Vec<_> = facts.iter().map(|record| posse_api::line(&summary.session, record)).collect();
+        let mut lines = posse_api::Lines::new(summary.session.clone());
+        let events: Vec<_> = facts.iter().map(|record| lines.line(record)).collect();
         to_stdout(&serde_json::json!({"session": summary, "events": events}).to_string());
         return Ok(Exit::Done);
     }
@@ -97,7 +100,8 @@ async fn stop(id: &str) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     }
     // No model is called in a session that is being stopped, so any model will do.
-    let outfit = build::outfit(&places, &config, std::sync::Arc::new(posse_models::Explorer::new()), &summary.session)?;
+    let any = std::sync::Arc::new(posse_models::Explorer::new());
+    let outfit = build::outfit(&places, &config, any, &summary.session, Asking::Open, &Default::default())?;
     let halt = Command::Interrupt { by: By::User, hold: Hold::StoppedByUser, partial: Text::default() };
     let handle = hub.open(&summary.session, &summary.root, outfit, Default::default(), vec![halt]).await.map_err(run::open_failure)?;
     let settled = handle.settled().await;

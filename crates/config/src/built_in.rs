@@ -5,12 +5,13 @@
 pub(crate) const NAME: &str = "built-in";
 
 /// The default permission mode is OpenCode's build: everything inside the workspace; ask before leaving it, before
-/// reading what usually holds secrets, and when a call repeats itself.
+/// talking to a private address, before reading what usually holds secrets, and when a call repeats itself.
 pub(crate) const TEXT: &str = r#"{
   "permission": {
     "*": "allow",
     "doom_loop": "ask",
     "external_directory": "ask",
+    "private_address": "ask",
     "read": { "*": "allow", "*.env": "ask", "*.env.*": "ask", "*.env.example": "allow" }
   },
   "limits": { "depth": 3, "children": 200, "tree": 2000, "stream_idle": "5m", "step": "15m", "idle": "10m", "wall": "2h" },

@@ -9,10 +9,12 @@ use posse_session::Rule;
 use serde_json::Value;
 
 use crate::{
+    mode::PermissionMode,
     origin::{Ignored, Origin, Problem, Sourced},
     permission::{LayerRules, Rulebook, rulebook},
     provider::Provider,
     tree::Node,
+    trust::{Folder, Part, Trust},
     wish::Wishes,
 };
 
@@ -23,6 +25,10 @@ pub struct Overrides {
     pub model: Option<String>,
     /// `--allow`, `--deny`, `--ask`, in the order given; see [`crate::parse_rule_flag`].
     pub rules: Vec<Rule>,
+    /// `--permission-mode`.
+    pub permission_mode: Option<PermissionMode>,
+    /// `--trust`: this folder's files are believed as the user's own, for this once.
+    pub trust: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -34,6 +40,7 @@ pub struct Config {
     /// Those of higher files first, each file's in written order.
     pub providers: Vec<Provider>,
     pub default_agent: Option<Sourced<String>>,
+    pub permission_mode: PermissionMode,
     pub limits: Limits,
     pub concurrency: Concurrency,
     pub compat: Compat,
@@ -44,10 +51,17 @@ pub struct Config {
     pub warnings: Vec<Problem>,
     /// Denies that a later rule makes unreachable: printed at every start, errors of `config check`.
     pub dead_denies: Vec<Problem>,
-    /// What a folder that is not trusted wrote in vain; see [`Config::ignored_line`].
+    /// What a project wrote in vain; see [`Config::ignored_line`].
     pub ignored: Vec<Ignored>,
+    /// How far the project is believed.
+    pub trust: Trust,
+    /// What of the project counts only when it is trusted, whether it is or not; see [`crate::keep_trust`].
+    pub parts: Vec<Part>,
+    pub(crate) folders: Vec<Folder>,
     pub(crate) instructions: Vec<InstructionPattern>,
+    /// Of the files.
     pub(crate) rules: Vec<LayerRules>,
+    pub(crate) flags: Vec<Rule>,
     /// Models that the project named; see [`Config::with_project_models`].
     pub(crate) wishes: Wishes,
     /// All values over one another, for `config show`.
@@ -55,27 +69,42 @@ pub struct Config {
 }
 
 impl Config {
-    /// Built-in rules, below those of the files, below those of the flags.
+    /// Built-in rules, below those of the files, below those of the mode, below those of the flags.
     pub fn rulebook(&self) -> Rulebook {
-        rulebook(&self.rules)
+        rulebook(&self.rules, self.permission_mode, &self.flags)
     }
 
-    /// One line for stderr that names everything ignored.
+    /// One line for stderr that names everything ignored, and why.
     pub fn ignored_line(&self) -> Option<String> {
-        let first = self.ignored.first()?;
-        let mut line = String::from("ignored, because this folder is not trusted:");
-        let mut file = "";
-        for ignored in &self.ignored {
-            let separator = if ignored == first { "" } else { "," };
-            line.push_str(separator);
-            if ignored.file != file {
-                file = &ignored.file;
-                line.push_str(&format!(" {file}:"));
-            }
-            line.push_str(&format!(" {}", ignored.key));
-        }
-        Some(line)
+        let why = match self.trust {
+            Trust::Changed => "ignored, because this folder has changed since you trusted it",
+            Trust::Untrusted | Trust::Trusted => "ignored, because this folder is not trusted",
+        };
+        let (never, waiting): (Vec<&Ignored>, Vec<&Ignored>) = self.ignored.iter().partition(|ignored| ignored.never);
+        let waiting = named(&waiting).map(|names| format!("{why}: {names} (`posse trust` accepts it)"));
+        let never = named(&never).map(|names| format!("ignored, because no folder may say it: {names}"));
+        let said: Vec<String> = waiting.into_iter().chain(never).collect();
+        (!said.is_empty()).then(|| said.join("; "))
     }
+}
+
+/// More would not be read, and a hostile folder could fill the screen.
+const NAMED_MAX: usize = 50;
+
+/// `posse.json: provider, hooks, opencode.json: mcp`.
+fn named(ignored: &[&Ignored]) -> Option<String> {
+    let mut names = String::new();
+    let mut file = "";
+    for one in ignored.iter().take(NAMED_MAX) {
+        let separator = if names.is_empty() { "" } else { ", " };
+        let place = if one.file == file { String::new() } else { format!("{}: ", one.file) };
+        file = &one.file;
+        names.push_str(&format!("{separator}{place}{}", one.key));
+    }
+    if NAMED_MAX < ignored.len() {
+        names.push_str(&format!(", and {} more", ignored.len() - NAMED_MAX));
+    }
+    (!names.is_empty()).then_some(names)
 }
 
 /// `limits`. The defaults are those of `built_in.rs`.

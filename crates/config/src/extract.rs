@@ -4,44 +4,52 @@
 
 use std::collections::HashMap;
 
+use posse_session::Verdict;
+
 use crate::{
     config::{Compat, Concurrency, Config, InstructionPattern, Limits, Overrides},
     duration::parse_duration,
-    layer::Layer,
+    layer::{Family, Layer, Standing},
+    mode::PermissionMode,
     origin::{Findings, Origin, Sourced},
     permission::{LayerRules, dead_rules},
     provider::providers_of,
     tree::{Entry, Held, Node},
+    trust::{Standings, Trust},
     wish::{self, Wishes},
 };
 
 /// The configuration of these layers, lowest precedence first, under the flags.
-pub(crate) fn config_of(layers: Vec<Layer>, overrides: &Overrides) -> Config {
+pub(crate) fn config_of(layers: Vec<Layer>, standings: Standings, overrides: &Overrides) -> Config {
     let mut tree = Node { origin: Origin::built_in(), held: Held::Map(Vec::new()) };
-    let mut rules = Vec::new();
+    let rules = rules_of(&layers);
     let mut instructions = Vec::new();
     let mut later = Vec::new();
     let mut sources = Vec::new();
     let mut findings = Findings::default();
     let mut wishes = Wishes::default();
     for mut layer in layers {
-        if layer.source.trusted {
+        if layer.source.is_trusted() {
             wish::answer(&layer.values, &mut wishes);
         } else {
             wish::take(&mut layer.values, &mut wishes);
         }
         instructions.extend(instructions_of(&layer));
         tree = merged(tree, layer.values, "");
-        rules.push(LayerRules { trusted: layer.source.trusted, rules: layer.rules });
         later.extend(layer.later);
         sources.push(layer.source.shown.to_string());
         findings.warnings.extend(layer.findings.warnings);
         findings.ignored.extend(layer.findings.ignored);
     }
-    let dead = dead_rules(&rules);
+    let trust = standings.trust();
+    // Who trusts a folder need not be told at every start what we do not do anyway.
+    for folder in standings.folders.iter().filter(|folder| folder.trust != Trust::Trusted) {
+        findings.ignored.extend(folder.ignored.iter().cloned());
+    }
+    findings.warnings.extend(standings.problem);
+    let flags = LayerRules { trusted: true, rules: overrides.rules.clone() };
+    let dead = dead_rules(&[&rules[..], &[flags]].concat());
     findings.warnings.extend(dead.others);
-    // A flag that lifts a deny of a file is meant to, so flags are added after the look for dead rules.
-    rules.push(LayerRules { trusted: true, rules: overrides.rules.clone() });
     if let Some(model) = &overrides.model {
         let flag = flag("model", model);
         wish::answer(&flag, &mut wishes);
@@ -52,6 +60,7 @@ pub(crate) fn config_of(layers: Vec<Layer>, overrides: &Overrides) -> Config {
         aliases: named(tree.get("models")),
         providers: providers_of(tree.get("provider")),
         default_agent: sourced(tree.get("default_agent")),
+        permission_mode: overrides.permission_mode.or(mode_of(tree.get("permission_mode"))).unwrap_or_default(),
         limits: limits_of(tree.get("limits")),
         concurrency: concurrency_of(tree.get("concurrency")),
         compat: compat_of(tree.get("compat")),
@@ -60,11 +69,38 @@ pub(crate) fn config_of(layers: Vec<Layer>, overrides: &Overrides) -> Config {
         warnings: findings.warnings,
         dead_denies: dead.denies,
         ignored: findings.ignored,
+        trust,
+        parts: standings.folders.iter().flat_map(|folder| folder.parts.clone()).collect(),
+        folders: standings.folders,
         instructions,
         rules,
+        flags: overrides.rules.clone(),
         wishes,
         tree,
     }
+}
+
+/// The rules of all files. Those of Claude's files in one project count together, as they do there: a deny of one over an
+/// ask of another over an allow of a third.
+fn rules_of(layers: &[Layer]) -> Vec<LayerRules> {
+    let mut rules = Vec::new();
+    for group in layers.chunk_by(|one, other| of_claudes_project(one) && of_claudes_project(other)) {
+        if !of_claudes_project(&group[0]) {
+            rules.extend(group.iter().map(|layer| LayerRules { trusted: layer.source.is_trusted(), rules: layer.rules.clone() }));
+            continue;
+        }
+        for action in [Verdict::Allow, Verdict::Ask, Verdict::Deny] {
+            rules.extend(group.iter().map(|layer| LayerRules {
+                trusted: layer.source.is_trusted(),
+                rules: layer.rules.iter().filter(|rule| rule.action == action).cloned().collect(),
+            }));
+        }
+    }
+    rules
+}
+
+fn of_claudes_project(layer: &Layer) -> bool {
+    layer.source.family == Family::Claude && layer.source.standing != Standing::User
 }
 
 /// Objects are merged key by key, the upper's keys first; anything else is replaced, and `instructions` add up.
@@ -111,6 +147,10 @@ pub(crate) fn named(node: Option<&Node>) -> Vec<(String, Sourced<String>)> {
     entries.filter_map(|entry| Some((entry.name.clone(), sourced(Some(&entry.node))?))).collect()
 }
 
+fn mode_of(node: Option<&Node>) -> Option<PermissionMode> {
+    node?.text()?.parse().ok()
+}
+
 fn limits_of(node: Option<&Node>) -> Limits {
     let built_in = Limits::default();
     let Some(node) = node else { return built_in };
@@ -146,7 +186,7 @@ fn instructions_of(layer: &Layer) -> Vec<InstructionPattern> {
     let items = layer.values.get("instructions").map(Node::items).unwrap_or_default().iter();
     let pattern = |item: &Node| {
         let pattern = item.text()?.to_owned();
-        Some(InstructionPattern { pattern, dir: layer.source.dir.clone(), trusted: layer.source.trusted, origin: item.origin.clone() })
+        Some(InstructionPattern { pattern, dir: layer.source.dir.clone(), trusted: layer.source.is_trusted(), origin: item.origin.clone() })
     };
     items.filter_map(pattern).collect()
 }

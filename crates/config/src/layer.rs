@@ -13,13 +13,15 @@ use std::{
 use posse_session::Rule;
 
 use crate::{
+    claude,
     config::Later,
+    definition,
     origin::{Findings, Origin},
     permission,
     places::{Env, Places},
     provider,
     read::Reader,
-    schema::{Field, Shape, TOP},
+    schema::{CLAUDE, Field, Shape, TOP},
     substitute::Surroundings,
     tree::{self, Entry, Held, Node},
 };
@@ -28,16 +30,48 @@ use crate::{
 #[derive(Debug, Clone)]
 pub(crate) struct Source {
     pub(crate) shown: Arc<str>,
-    /// The folder that its relative paths start from.
+    /// The folder that its relative paths start from. For a project's file the folder of the project it stands for.
     pub(crate) dir: PathBuf,
-    pub(crate) trusted: bool,
+    /// The file, from `dir`.
+    pub(crate) file: String,
+    pub(crate) standing: Standing,
+    pub(crate) family: Family,
+}
+
+/// Whose file it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Standing {
+    User,
+    /// A project's, in a folder that the user trusts as it is now.
+    Trusted,
+    /// A project's.
+    Project,
+}
+
+/// Whose keys a file has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Family {
+    Ours,
+    OpenCode,
+    Claude,
+}
+
+impl Source {
+    pub(crate) fn is_trusted(&self) -> bool {
+        self.standing != Standing::Project
+    }
+
     /// Another program's file: keys that we do not know are its own business.
-    pub(crate) neighbour: bool,
+    pub(crate) fn is_neighbour(&self) -> bool {
+        self.family != Family::Ours
+    }
 }
 
 #[derive(Debug)]
 pub(crate) struct Layer {
     pub(crate) source: Source,
+    /// As it was read; nothing when it could not be.
+    text: String,
     /// A map of the keys that have a meaning today, except rules.
     pub(crate) values: Node,
     pub(crate) rules: Vec<Rule>,
@@ -49,7 +83,7 @@ impl Layer {
     pub(crate) fn read(text: &str, source: Source, places: &Places, env: &Env<'_>) -> Self {
         let mut findings = Findings::default();
         let root = tree::parse(text, &source.shown, &mut findings);
-        let mut layer = Self { values: empty(&source), source, rules: Vec::new(), later: Vec::new(), findings };
+        let mut layer = Self { values: empty(&source), source, text: text.to_owned(), rules: Vec::new(), later: Vec::new(), findings };
         match root {
             Some(root) if matches!(root.held, Held::Map(_)) => layer.take(&root, places, env),
             Some(root) => layer.findings.error(&root.origin, "", format!("expected an object, found {}", root.kind())),
@@ -58,23 +92,40 @@ impl Layer {
         layer
     }
 
+    /// The same text, believed. The file is not read again: it may be another by now.
+    pub(crate) fn trusted(self, places: &Places, env: &Env<'_>) -> Self {
+        if !self.findings.errors.is_empty() {
+            return self;
+        }
+        Self::read(&self.text, Source { standing: Standing::Trusted, ..self.source }, places, env)
+    }
+
     /// A layer that holds nothing but a reason why the file could not be read.
     pub(crate) fn unreadable(source: Source, line: u32, words: String) -> Self {
         let mut findings = Findings::default();
         findings.error(&Origin { source: source.shown.clone(), line }, "", words);
-        Self { values: empty(&source), source, rules: Vec::new(), later: Vec::new(), findings }
+        Self { values: empty(&source), source, text: String::new(), rules: Vec::new(), later: Vec::new(), findings }
     }
 
     fn take(&mut self, root: &Node, places: &Places, env: &Env<'_>) {
+        let fields = if self.source.family == Family::Claude { CLAUDE } else { TOP };
         let around = Surroundings { env, dir: &self.source.dir, home: &places.home };
-        let entries = Reader { source: &self.source, around, findings: &mut self.findings }.fields(root, TOP, false, "");
+        let entries = Reader { source: &self.source, around, findings: &mut self.findings }.fields(root, fields, false, "");
+        let shape_of = |name: &str| fields.iter().find(|field: &&Field| field.name == name).map(|field| &field.shape);
         let (rules, entries): (Vec<Entry>, Vec<Entry>) =
             entries.into_iter().partition(|entry| matches!(shape_of(&entry.name), Some(Shape::Permission)));
         let (later, mut values): (Vec<Entry>, Vec<Entry>) =
             entries.into_iter().partition(|entry| matches!(shape_of(&entry.name), Some(Shape::Later)));
 
-        let order = values.iter().find(|entry| entry.name == "permission_order").and_then(|entry| entry.node.text()).unwrap_or_default();
-        self.rules = permission::rules_of(&rules, order == "first", &self.source, &places.home, &mut self.findings);
+        if self.source.family == Family::Claude {
+            for entry in &rules {
+                let read = claude::permissions(&entry.node, &self.source, places, &mut self.findings);
+                self.rules.extend(read.rules);
+                values.extend(read.mode);
+            }
+        } else {
+            self.take_rules(&rules, &values, &places.home);
+        }
         self.later = later.iter().map(|entry| self.later_of(entry)).collect();
         for entry in &mut values {
             match entry.name.as_str() {
@@ -83,12 +134,34 @@ impl Layer {
                 _ => {}
             }
         }
+        if !self.source.is_trusted() {
+            // Who names the model names the server, so another name is another thing to trust.
+            for entry in values.iter().filter(|entry| matches!(entry.name.as_str(), "model" | "models" | "small_model")) {
+                self.findings.say(&entry.name, &entry.node);
+            }
+        }
         rename_small_model(&mut values);
         self.values.held = Held::Map(values);
     }
 
-    fn later_of(&self, entry: &Entry) -> Later {
-        Later { key: entry.name.clone(), value: entry.node.to_json(), origin: entry.origin.clone(), trusted: self.source.trusted }
+    fn take_rules(&mut self, rules: &[Entry], values: &[Entry], home: &Path) {
+        let order = values.iter().find(|entry| entry.name == "permission_order");
+        let first_wins = order.and_then(|entry| entry.node.text()) == Some("first");
+        let said_before = self.findings.said.len();
+        self.rules = permission::rules_of(rules, first_wins, &self.source, home, &mut self.findings);
+        if said_before < self.findings.said.len() {
+            // A deny that is taken away, or another order, widens an allow that stays.
+            for entry in rules.iter().chain(order) {
+                self.findings.say(&entry.name, &entry.node);
+            }
+        }
+    }
+
+    fn later_of(&mut self, entry: &Entry) -> Later {
+        let trusted = self.source.is_trusted();
+        let harmless = (!trusted).then(|| definition::harmless(entry, &self.source.shown, &mut self.findings));
+        let value = harmless.as_ref().unwrap_or(entry).node.to_json();
+        Later { key: entry.name.clone(), value, origin: entry.origin.clone(), trusted }
     }
 
     /// A folder that is not trusted may name files of its own, nothing else; nobody may name a URL yet.
@@ -101,8 +174,8 @@ impl Layer {
             at += 1;
             let text = item.text().unwrap_or_default();
             let url = text.contains("://");
-            if !source.trusted && (url || text.starts_with('~') || !stays_inside(text)) {
-                findings.ignore(&source.shown, &path);
+            if !source.is_trusted() && (url || text.starts_with('~') || !stays_inside(text)) {
+                findings.ignore(&source.shown, &path, item);
                 return false;
             }
             if url {
@@ -115,10 +188,6 @@ impl Layer {
 
 fn stays_inside(path: &str) -> bool {
     Path::new(path).components().all(|component| matches!(component, Component::Normal(_) | Component::CurDir))
-}
-
-fn shape_of(name: &str) -> Option<&'static Shape> {
-    TOP.iter().find(|field: &&Field| field.name == name).map(|field| &field.shape)
 }
 
 fn empty(source: &Source) -> Node {

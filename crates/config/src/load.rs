@@ -1,7 +1,8 @@
 //! The files that count, in order of precedence, read into a [`Config`].
 //!
-//! Lowest first: built-in, OpenCode's user files, ours, OpenCode's project files, ours, `POSSE_CONFIG`,
-//! `POSSE_CONFIG_CONTENT`, flags. Project files are not trusted: see `read.rs` for what that leaves out. Nothing starts
+//! Lowest first: built-in, the neighbours' user files, ours, the neighbours' project files, ours, `POSSE_CONFIG`,
+//! `POSSE_CONFIG_CONTENT`, flags. Project files are taken as nobody's first: see `read.rs` for what that leaves out. The
+//! same texts are then taken as trusted where the user trusts the folder with just these parts. Nothing starts
 //! half-configured: one error anywhere and there is no configuration.
 
 use std::{
@@ -17,9 +18,10 @@ use crate::{
     built_in,
     config::{Compat, Config, Overrides},
     extract::{compat_of, config_of},
-    layer::{Layer, Source, read_file},
+    layer::{Family, Layer, Source, Standing, read_file},
     origin::{Origin, Problem},
     places::{Env, Places, tidy, variable},
+    trust::Standings,
 };
 
 /// Everything that is wrong, one problem a line. Exit 2: nothing may start with this configuration.
@@ -74,33 +76,48 @@ struct Hooked {
 
 fn assemble(places: &Places, env: &Env<'_>, overrides: &Overrides, hooked: &[Hooked]) -> Result<Config, ConfigError> {
     let loader = Loader { places, env };
-    let mut layers = loader.layers();
+    let user = loader.user();
+    let compat = user.compat;
+    let project = loader.project(compat);
+    let standings = Standings::of(&project, places, compat, overrides.trust);
+    let believed = |layer: Layer| if standings.trusts(&layer.source.dir) { layer.trusted(places, env) } else { layer };
+    let mut layers = user.below;
+    layers.extend(project.into_iter().map(believed));
+    layers.extend(user.above);
     for hook in hooked {
-        let source = loader.source(hook.name.as_str().into(), places.cwd.clone(), true, false);
+        let source = loader.text_source(&hook.name);
         layers.push(Layer::read(&hook.text, source, places, env));
     }
     let mut problems: Vec<Problem> = Vec::new();
     for layer in &mut layers {
-        let hint = if layer.source.neighbour { NEIGHBOUR_HINT } else { "" };
+        let hint = hint(layer.source.family);
         problems.extend(layer.findings.errors.drain(..).map(|problem| Problem { words: format!("{}{hint}", problem.words), ..problem }));
     }
-    if problems.is_empty() { Ok(config_of(layers, overrides)) } else { Err(ConfigError { problems }) }
+    if problems.is_empty() { Ok(config_of(layers, standings, overrides)) } else { Err(ConfigError { problems }) }
 }
 
 /// The user may not be able to mend another program's file.
-const NEIGHBOUR_HINT: &str = " (\"compat\": {\"opencode\": false} in your own posse.json leaves this file out)";
+fn hint(family: Family) -> &'static str {
+    match family {
+        Family::Ours => "",
+        Family::OpenCode => " (\"compat\": {\"opencode\": false} in your own posse.json leaves this file out)",
+        Family::Claude => " (\"compat\": {\"claude\": false} in your own posse.json leaves this file out)",
+    }
+}
 
 /// What `config check` prints: with an error it exits 2.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Checked {
     pub errors: Vec<Problem>,
     pub warnings: Vec<Problem>,
+    /// See [`Config::ignored_line`].
+    pub ignored: Option<String>,
 }
 
 pub fn check(places: &Places, env: &Env<'_>, overrides: &Overrides) -> Checked {
     match load(places, env, overrides) {
-        Ok(config) => Checked { errors: config.dead_denies, warnings: config.warnings },
-        Err(error) => Checked { errors: error.problems, warnings: Vec::new() },
+        Ok(config) => Checked { ignored: config.ignored_line(), errors: config.dead_denies, warnings: config.warnings },
+        Err(error) => Checked { errors: error.problems, ..Checked::default() },
     }
 }
 
@@ -111,42 +128,61 @@ struct Loader<'a> {
 
 const OURS: [&str; 2] = ["posse.json", "posse.jsonc"];
 const OPENCODE: [&str; 2] = ["opencode.json", "opencode.jsonc"];
+const CLAUDE: [&str; 2] = [".claude/settings.json", ".claude/settings.local.json"];
+
+/// What the user wrote, below and above the project's.
+struct UserLayers {
+    below: Vec<Layer>,
+    above: Vec<Layer>,
+    compat: Compat,
+}
 
 impl Loader<'_> {
     /// Lowest precedence first. The user's own files are read first of all: they say which neighbours count.
-    fn layers(&self) -> Vec<Layer> {
-        let user = self.ours(&self.places.config_dir, true);
-        let named = self.named_file();
-        let content = self.content();
-        let compat = compat(user.iter().chain(&named).chain(&content));
+    fn user(&self) -> UserLayers {
+        let ours = self.ours(&self.places.config_dir, Standing::User);
+        let above: Vec<Layer> = self.named_file().into_iter().chain(self.content()).collect();
+        let compat = compat(ours.iter().chain(&above));
+        let mut below = vec![self.built_in()];
+        if compat.opencode {
+            below.extend(self.opencode(&self.places.opencode_dir, Standing::User));
+        }
+        if compat.claude {
+            let dir = self.places.home.join(".claude");
+            below.extend(self.file(&dir, "settings.json", Standing::User, Family::Claude));
+        }
+        below.extend(ours);
+        UserLayers { below, above, compat }
+    }
 
-        let mut layers = vec![self.built_in()];
-        if compat.opencode {
-            layers.extend(self.neighbours(&self.places.opencode_dir, true));
-        }
-        layers.extend(user);
-        // A folder of the user's that lies in the project has been read, as the user's.
+    /// From the project's top down to the working directory. A folder of the user's that lies in the project has been
+    /// read, as the user's.
+    fn project(&self, compat: Compat) -> Vec<Layer> {
         let folders = self.places.project_dirs();
+        let mut layers = Vec::new();
         if compat.opencode {
-            layers.extend(
-                folders.iter().filter(|folder| **folder != self.places.opencode_dir).flat_map(|folder| self.neighbours(folder, false)),
-            );
+            let others = folders.iter().filter(|folder| **folder != self.places.opencode_dir);
+            layers.extend(others.flat_map(|folder| self.opencode(folder, Standing::Project)));
         }
-        layers.extend(folders.iter().filter(|folder| **folder != self.places.config_dir).flat_map(|folder| self.ours(folder, false)));
-        layers.extend(named);
-        layers.extend(content);
+        if compat.claude {
+            let files = folders.iter().flat_map(|folder| CLAUDE.map(|name| (folder, name)));
+            let others = files.filter(|(folder, name)| **folder != self.places.home || *name != CLAUDE[0]);
+            layers.extend(others.filter_map(|(folder, name)| self.file(folder, name, Standing::Project, Family::Claude)));
+        }
+        let others = folders.iter().filter(|folder| **folder != self.places.config_dir);
+        layers.extend(others.flat_map(|folder| self.ours(folder, Standing::Project)));
         layers
     }
 
     fn built_in(&self) -> Layer {
-        let mut layer = Layer::read(built_in::TEXT, self.source(built_in::NAME.into(), PathBuf::new(), true, false), self.places, self.env);
+        let mut layer = Layer::read(built_in::TEXT, self.text_source(built_in::NAME), self.places, self.env);
         layer.without_lines();
         layer
     }
 
     /// Our file in a folder. Two of them would leave it to chance which one is edited.
-    fn ours(&self, folder: &Path, trusted: bool) -> Vec<Layer> {
-        let layers: Vec<Layer> = OURS.iter().filter_map(|name| self.file(&folder.join(name), trusted, false)).collect();
+    fn ours(&self, folder: &Path, standing: Standing) -> Vec<Layer> {
+        let layers: Vec<Layer> = OURS.iter().filter_map(|name| self.file(folder, name, standing, Family::Ours)).collect();
         if let [first, second] = &layers[..] {
             let words = format!("both {} and {} are there; keep one", first.source.shown, second.source.shown);
             return vec![Layer::unreadable(first.source.clone(), 0, words)];
@@ -155,18 +191,18 @@ impl Loader<'_> {
     }
 
     /// OpenCode merges its two files.
-    fn neighbours(&self, folder: &Path, trusted: bool) -> Vec<Layer> {
-        OPENCODE.iter().filter_map(|name| self.file(&folder.join(name), trusted, true)).collect()
+    fn opencode(&self, folder: &Path, standing: Standing) -> Vec<Layer> {
+        OPENCODE.iter().filter_map(|name| self.file(folder, name, standing, Family::OpenCode)).collect()
     }
 
-    fn file(&self, path: &Path, trusted: bool, neighbour: bool) -> Option<Layer> {
+    fn file(&self, folder: &Path, name: &str, standing: Standing, family: Family) -> Option<Layer> {
+        let path = folder.join(name);
         // The user named it, so it is read as that and not as the project's.
-        if !trusted && self.named_path().is_some_and(|named| named == path) {
+        if standing != Standing::User && self.named_path().is_some_and(|named| named == path) {
             return None;
         }
-        let shown = self.places.shown(path).into();
-        let source = self.source(shown, path.parent().unwrap_or(path).to_owned(), trusted, neighbour);
-        self.layer(read_file(path), source)
+        let shown = self.places.shown(&path).into();
+        self.layer(read_file(&path), Source { shown, dir: folder.to_owned(), file: name.to_owned(), standing, family })
     }
 
     fn named_path(&self) -> Option<PathBuf> {
@@ -175,7 +211,8 @@ impl Loader<'_> {
 
     fn named_file(&self) -> Option<Layer> {
         let path = self.named_path()?;
-        let source = self.source(self.places.shown(&path).into(), path.parent().unwrap_or(&path).to_owned(), true, false);
+        let dir = path.parent().unwrap_or(&path).to_owned();
+        let source = Source { dir, ..self.text_source(&self.places.shown(&path)) };
         let text = match read_file(&path) {
             Ok(None) => Err((0, "named by POSSE_CONFIG, but there is no such file".to_owned())),
             other => other,
@@ -185,8 +222,7 @@ impl Loader<'_> {
 
     fn content(&self) -> Option<Layer> {
         let text = variable(self.env, "POSSE_CONFIG_CONTENT")?;
-        let source = self.source("POSSE_CONFIG_CONTENT".into(), self.places.cwd.clone(), true, false);
-        Some(Layer::read(&text, source, self.places, self.env))
+        Some(Layer::read(&text, self.text_source("POSSE_CONFIG_CONTENT"), self.places, self.env))
     }
 
     fn layer(&self, text: Result<Option<String>, (u32, String)>, source: Source) -> Option<Layer> {
@@ -196,8 +232,10 @@ impl Loader<'_> {
         }
     }
 
-    fn source(&self, shown: Arc<str>, dir: PathBuf, trusted: bool, neighbour: bool) -> Source {
-        Source { shown, dir, trusted, neighbour }
+    /// A text of the user's, or ours, that is no file.
+    fn text_source(&self, name: &str) -> Source {
+        let (dir, standing, family) = (self.places.cwd.clone(), Standing::User, Family::Ours);
+        Source { shown: name.into(), dir, file: name.to_owned(), standing, family }
     }
 }
 

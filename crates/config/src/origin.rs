@@ -4,6 +4,8 @@
 
 use std::{fmt, sync::Arc};
 
+use crate::tree::Node;
+
 /// A file and a line of it. Line 0 is a place without lines: `built-in`, `--model`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin {
@@ -54,11 +56,20 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Something a folder that is not trusted wrote and that does not count.
+/// Something a project wrote and that does not count.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ignored {
     pub file: String,
     pub key: String,
+    /// No trust makes it count.
+    pub never: bool,
+}
+
+/// A key of a file that trust would make count, and what it says: trust is bound to it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Said {
+    pub(crate) key: String,
+    pub(crate) value: String,
 }
 
 /// Everything that came up while reading one file.
@@ -67,6 +78,8 @@ pub(crate) struct Findings {
     pub(crate) errors: Vec<Problem>,
     pub(crate) warnings: Vec<Problem>,
     pub(crate) ignored: Vec<Ignored>,
+    /// Of a folder that is not trusted: everything in `ignored` that trust would make count, and more that it is bound to.
+    pub(crate) said: Vec<Said>,
 }
 
 /// A screen or two per file; a hostile file must not make us print a megabyte.
@@ -90,8 +103,24 @@ impl Findings {
         self.warnings.len() < FINDINGS_MAX
     }
 
-    pub(crate) fn ignore(&mut self, file: &str, key: &str) {
-        let ignored = Ignored { file: file.to_owned(), key: plain(key) };
+    /// Leaves something out because its folder is not trusted.
+    pub(crate) fn ignore(&mut self, file: &str, key: &str, node: &Node) {
+        self.say(key, node);
+        self.name(file, key, false);
+    }
+
+    /// Leaves something out that no folder may say, trusted or not.
+    pub(crate) fn never(&mut self, file: &str, key: &str) {
+        self.name(file, key, true);
+    }
+
+    /// Binds trust to a value, whether it is named or not.
+    pub(crate) fn say(&mut self, key: &str, node: &Node) {
+        self.said.push(Said { key: key.to_owned(), value: node.to_json().to_string() });
+    }
+
+    pub(crate) fn name(&mut self, file: &str, key: &str, never: bool) {
+        let ignored = Ignored { file: file.to_owned(), key: plain(key), never };
         if self.ignored.len() < FINDINGS_MAX && !self.ignored.contains(&ignored) {
             self.ignored.push(ignored);
         }
@@ -103,7 +132,12 @@ const NAME_CHARS_MAX: usize = 120;
 
 /// A name from a file, safe to print on a terminal.
 pub(crate) fn plain(name: &str) -> String {
-    name.chars().take(NAME_CHARS_MAX).map(|letter| if letter.is_control() { '\u{fffd}' } else { letter }).collect()
+    name.chars().take(NAME_CHARS_MAX).map(|letter| if letter.is_control() || is_hidden(letter) { '\u{fffd}' } else { letter }).collect()
+}
+
+/// Marks that nobody sees and that turn a line around or hide what is in it.
+fn is_hidden(letter: char) -> bool {
+    matches!(letter, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
 }
 
 #[cfg(test)]
@@ -121,11 +155,12 @@ mod tests {
     #[test]
     fn names_are_safe_to_print_and_findings_are_bounded() {
         assert_eq!(plain("a\u{1b}[31m\nb"), "a\u{fffd}[31m\u{fffd}b");
+        assert_eq!(plain("a\u{202e}b\u{200b}c\u{e0041}ż"), "a\u{fffd}b\u{fffd}c\u{fffd}ż");
         let mut findings = Findings::default();
         for number in 0..1000 {
             findings.warn(&Origin::new("x", 1), &number.to_string(), "w");
             findings.error(&Origin::new("x", 1), "k", "e");
-            findings.ignore("x", "same");
+            findings.never("x", "same");
         }
         assert_eq!((findings.warnings.len(), findings.errors.len(), findings.ignored.len()), (FINDINGS_MAX, FINDINGS_MAX, 1));
     }

@@ -9,9 +9,11 @@ use posse_session::{Rule, Rules, Verdict, key_of, wildcard};
 use serde_json::json;
 
 use crate::{
+    claude_path::Anchors,
     layer::Source,
+    mode::{self, PermissionMode},
     origin::{Findings, Origin, Problem},
-    rule_key::RuleKey,
+    rule_key::{KeyError, RuleKey},
     tree::{Entry, Held, Node},
 };
 
@@ -19,25 +21,39 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Rulebook {
     pub rules: Rules,
-    /// What the user's own files and flags say without the project's: the strictest counts, so a project's ask cannot
-    /// lift the user's deny. Empty when the project has no rules.
+    /// Lists of which each is judged whole; the strictest counts. What the user says without a project that is not
+    /// trusted, so that its ask lifts no deny; and in the mode `plan` its rules, so that nothing widens them.
     pub ceiling: Vec<Rules>,
 }
 
-/// One layer's rules and whether the user wrote them.
+/// One layer's rules and whether they count as the user's.
 #[derive(Debug, Clone)]
 pub(crate) struct LayerRules {
     pub(crate) trusted: bool,
     pub(crate) rules: Vec<Rule>,
 }
 
-pub(crate) fn rulebook(layers: &[LayerRules]) -> Rulebook {
-    let list = |trusted_only: bool| {
-        let chosen = layers.iter().filter(|layer| layer.trusted || !trusted_only);
-        Rules(chosen.flat_map(|layer| layer.rules.clone()).collect())
+/// Files, then the mode, then flags.
+pub(crate) fn rulebook(files: &[LayerRules], mode: PermissionMode, flags: &[Rule]) -> Rulebook {
+    let of_files = |trusted_only: bool| {
+        let chosen = files.iter().filter(move |layer| layer.trusted || !trusted_only);
+        chosen.flat_map(|layer| layer.rules.iter().cloned())
     };
-    let project_speaks = layers.iter().any(|layer| !layer.trusted && !layer.rules.is_empty());
-    Rulebook { rules: list(false), ceiling: if project_speaks { vec![list(true)] } else { Vec::new() } }
+    let list = |trusted_only: bool| Rules(of_files(trusted_only).chain(mode::rules_of(mode)).chain(flags.iter().cloned()).collect());
+    let mut ceiling = Vec::new();
+    if files.iter().any(|layer| !layer.trusted && !layer.rules.is_empty()) {
+        ceiling.push(list(true));
+    }
+    if let Some(plan) = mode::ceiling_of(mode) {
+        ceiling.push(plan);
+        // The mode's asks come after the files' denies and would lift them.
+        ceiling.push(Rules(of_files(false).map(only_deny).collect()));
+    }
+    Rulebook { rules: list(false), ceiling }
+}
+
+fn only_deny(rule: Rule) -> Rule {
+    Rule { action: if rule.action == Verdict::Deny { Verdict::Deny } else { Verdict::Allow }, ..rule }
 }
 
 /// The rules of one file, in the order in which the last match wins.
@@ -77,7 +93,7 @@ impl Writer<'_> {
     /// Rules by key, in written order.
     fn permission(&mut self, node: &Node) -> Vec<Vec<Rule>> {
         match &node.held {
-            Held::Text(_) => vec![self.rule(&RuleKey::literal("*"), "*", "permission", &node.origin, node).into_iter().collect()],
+            Held::Text(_) => vec![self.rule(&RuleKey::literal("*"), "*", "permission", &node.origin, node)],
             Held::Map(keys) => keys.iter().map(|entry| self.key(entry)).collect(),
             _ => {
                 self.findings.error(&node.origin, "permission", format!("expected a string or an object, found {}", node.kind()));
@@ -94,11 +110,11 @@ impl Writer<'_> {
                 let key = self.named(entry, patterns.iter().any(|pattern| tightens(&pattern.node)), &path);
                 let rule =
                     |pattern: &Entry| self.rule(&key, &pattern.name, &format!("{path}.{}", pattern.name), &pattern.origin, &pattern.node);
-                patterns.iter().filter_map(rule).collect()
+                patterns.iter().flat_map(rule).collect()
             }
             _ => {
                 let key = self.named(entry, tightens(&entry.node), &path);
-                self.rule(&key, "*", &path, &entry.origin, &entry.node).into_iter().collect()
+                self.rule(&key, "*", &path, &entry.origin, &entry.node)
             }
         }
     }
@@ -106,13 +122,12 @@ impl Writer<'_> {
     /// The key that an entry names. A deny or an ask under a name that no tool has would protect nothing, so it stops the
     /// start; a neighbour may have tools of its own, so there only a slip does.
     fn named(&mut self, entry: &Entry, tightens: bool, path: &str) -> RuleKey {
-        RuleKey::of(&entry.name).unwrap_or_else(|unknown| {
-            if !tightens {
+        RuleKey::of(&entry.name).unwrap_or_else(|error| {
+            match error {
                 // To allow what is not there widens nothing.
-            } else if self.source.neighbour && unknown.near.is_none() {
-                self.findings.warn(&entry.origin, path, unknown.words());
-            } else {
-                self.findings.error(&entry.origin, path, unknown.words());
+                KeyError::Unknown { .. } if !tightens => {}
+                KeyError::Unknown { near: None } if self.source.is_neighbour() => self.findings.warn(&entry.origin, path, error.words()),
+                _ => self.findings.error(&entry.origin, path, error.words()),
             }
             RuleKey::literal(&entry.name)
         })
@@ -132,33 +147,41 @@ impl Writer<'_> {
             };
             let action = Node { origin: entry.origin.clone(), held: Held::Text(if flag { "allow" } else { "deny" }.to_owned()) };
             let key = self.named(entry, !flag, &path);
-            rules.push(self.rule(&key, "*", &path, &entry.origin, &action).into_iter().collect());
+            rules.push(self.rule(&key, "*", &path, &entry.origin, &action));
         }
         rules
     }
 
-    fn rule(&mut self, key: &RuleKey, pattern: &str, path: &str, origin: &Origin, action: &Node) -> Option<Rule> {
-        let Some(word) = action.text().filter(|word| matches!(*word, "allow" | "ask" | "deny")) else {
-            let found = if action.text().is_some() { "another word" } else { action.kind() };
-            self.findings.error(&action.origin, path, format!("expected \"allow\", \"ask\" or \"deny\", found {found}"));
-            return None;
+    fn rule(&mut self, key: &RuleKey, pattern: &str, path: &str, origin: &Origin, action: &Node) -> Vec<Rule> {
+        let verdict = match action.text() {
+            Some("allow") => Verdict::Allow,
+            Some("ask") => Verdict::Ask,
+            Some("deny") => Verdict::Deny,
+            said => {
+                let found = if said.is_some() { "another word" } else { action.kind() };
+                self.findings.error(&action.origin, path, format!("expected \"allow\", \"ask\" or \"deny\", found {found}"));
+                return Vec::new();
+            }
         };
-        if word == "allow" && !self.source.trusted {
-            self.findings.ignore(&self.source.shown, &format!("{path} (allow)"));
-            return None;
+        if verdict == Verdict::Allow && !self.source.is_trusted() {
+            self.findings.ignore(&self.source.shown, &format!("{path} (allow)"), action);
+            return Vec::new();
         }
-        let Ok(pattern) = key.pattern(pattern) else {
-            self.findings.error(origin, path, "a domain is not a pattern; write the address, as in `https://example.com/*`");
-            return None;
-        };
-        make(&key.key, &pattern, word, self.home, &origin.to_string())
+        match key.patterns(pattern, verdict, &Anchors::of_project(self.home)) {
+            Ok(patterns) => patterns.iter().map(|pattern| make(&key.key, pattern, verdict, self.home, &origin.to_string())).collect(),
+            Err(error) => {
+                self.findings.error(origin, path, error.words());
+                Vec::new()
+            }
+        }
     }
 }
 
 /// A rule with `~` and `$HOME` made the home folder; a tool's name means the key it is judged by.
-pub(crate) fn make(key: &str, pattern: &str, word: &str, home: &Path, origin: &str) -> Option<Rule> {
-    let rules = Rules::from_config(&json!({ key_of(key): { pattern: word } }), &home.to_string_lossy(), origin);
-    rules.ok()?.0.pop()
+pub(crate) fn make(key: &str, pattern: &str, action: Verdict, home: &Path, origin: &str) -> Rule {
+    let read = Rules::from_config(&json!({ key: { pattern: "ask" } }), &home.to_string_lossy(), "");
+    let pattern = read.ok().and_then(|mut rules| rules.0.pop()).map_or_else(|| pattern.to_owned(), |rule| rule.pattern);
+    Rule { key: key_of(key).to_owned(), pattern, action, origin: origin.to_owned() }
 }
 
 /// What can never apply because a later rule covers it.
@@ -171,16 +194,20 @@ pub(crate) struct Dead {
 /// Comparing every pair is quadratic; nobody writes more by hand.
 const COMPARED_RULES_MAX: usize = 500;
 
-/// A deny is looked for in everything the user wrote, other rules within one file: there a higher file overrides on purpose.
+/// Only denies are looked for in all files together, so that long lists of allows cost little.
+const COMPARED_DENIES_MAX: usize = 5_000;
+
+/// A deny is looked for in everything the user wrote, flags too; other rules within one file, because a higher file
+/// overrides on purpose.
 pub(crate) fn dead_rules(layers: &[LayerRules]) -> Dead {
     let mut dead = Dead::default();
-    let user: Vec<&Rule> = layers.iter().filter(|layer| layer.trusted).flat_map(|layer| &layer.rules).take(COMPARED_RULES_MAX).collect();
-    for (rule, by) in covered(&user).filter(|(rule, by)| rule.action == Verdict::Deny && by.action != Verdict::Deny) {
+    let user: Vec<&Rule> = layers.iter().filter(|layer| layer.trusted).flat_map(|layer| &layer.rules).take(COMPARED_DENIES_MAX).collect();
+    for (rule, by) in covered(&user, |rule| rule.action == Verdict::Deny).filter(|(_, by)| by.action != Verdict::Deny) {
         dead.denies.push(report(rule, by));
     }
     for layer in layers {
         let own: Vec<&Rule> = layer.rules.iter().take(COMPARED_RULES_MAX).collect();
-        for (rule, by) in covered(&own) {
+        for (rule, by) in covered(&own, |_| true) {
             let lost_deny = rule.action == Verdict::Deny && by.action != Verdict::Deny;
             match (lost_deny, layer.trusted) {
                 (true, true) => {}
@@ -192,8 +219,8 @@ pub(crate) fn dead_rules(layers: &[LayerRules]) -> Dead {
     dead
 }
 
-fn covered<'a>(rules: &'a [&'a Rule]) -> impl Iterator<Item = (&'a Rule, &'a Rule)> {
-    rules.iter().enumerate().filter_map(|(at, rule)| {
+fn covered<'a>(rules: &'a [&'a Rule], wanted: impl Fn(&Rule) -> bool) -> impl Iterator<Item = (&'a Rule, &'a Rule)> {
+    rules.iter().enumerate().filter(move |(_, rule)| wanted(rule)).filter_map(|(at, rule)| {
         let by = rules[at + 1..].iter().find(|later| covers(&later.key, &rule.key) && covers(&later.pattern, &rule.pattern))?;
         Some((*rule, *by))
     })

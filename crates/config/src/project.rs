@@ -1,7 +1,7 @@
 //! The project of a working directory: the git top level, found by walking up; git itself is not asked.
 //!
-//! A worktree is a project of its own for files, and its main repository's for data. Its `.git` file is written by
-//! whoever wrote the folder, so it is believed only when the main repository points back at it.
+//! A worktree is a project of its own for files and for trust, and its main repository's for data. Its `.git` file is
+//! written by whoever wrote the folder, so it is believed only when the main repository itself points back at it.
 
 use std::{
     fs,
@@ -34,6 +34,10 @@ fn main_repository(folder: &Path, git: &Path) -> Option<PathBuf> {
         return None;
     }
     let common = tidy(&worktree.join(one_line(&worktree.join("commondir"))?.trim()));
+    // Where git keeps it. Elsewhere the same hand may have written both pointers, and names a repository that knows of neither.
+    if worktree.canonicalize().ok()?.parent()? != common.canonicalize().ok()?.join("worktrees") {
+        return None;
+    }
     match common.file_name()?.to_str() {
         Some(".git") => common.parent().map(Path::to_owned),
         // A bare repository has no top level; its own folder stands for it.
@@ -89,6 +93,13 @@ mod tests {
         let liar = world.join("liar");
         write(&liar.join(".git"), &format!("gitdir: {}\n", main.join(".git/worktrees/tree").display()));
         assert_eq!(find(&liar), (liar.clone(), liar));
+
+        // Nor does one that has written both pointers itself and names the other by `commondir`.
+        let forger = world.join("forger");
+        write(&forger.join("own/gitdir"), &format!("{}\n", forger.join(".git").display()));
+        write(&forger.join("own/commondir"), &format!("{}\n", main.join(".git").display()));
+        write(&forger.join(".git"), "gitdir: own\n");
+        assert_eq!(find(&forger), (forger.clone(), forger));
 
         // A submodule is its own project.
         let module = main.join("module");

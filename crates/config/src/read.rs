@@ -5,7 +5,8 @@
 
 use crate::{
     duration::{self, parse_duration},
-    layer::Source,
+    layer::{Source, Standing},
+    mode::PermissionMode,
     near::nearest,
     origin::Findings,
     provider::Secret,
@@ -31,8 +32,7 @@ impl Reader<'_> {
                 self.unknown(entry, fields, open, &path);
                 continue;
             };
-            if field.who == Who::User && !self.source.trusted {
-                self.findings.ignore(&self.source.shown, &path);
+            if !self.may_say(field, entry, &path) {
                 continue;
             }
             if let Some(before) = known.iter().position(|before| before.name == field.name) {
@@ -45,6 +45,15 @@ impl Reader<'_> {
         known
     }
 
+    fn may_say(&mut self, field: &Field, entry: &Entry, path: &str) -> bool {
+        match (field.who, self.source.standing) {
+            (Who::Anyone, _) | (_, Standing::User) | (Who::User, Standing::Trusted) => return true,
+            (Who::User, Standing::Project) => self.findings.ignore(&self.source.shown, path, &entry.node),
+            (Who::Owner, _) => self.findings.never(&self.source.shown, path),
+        }
+        false
+    }
+
     /// The value in its right form, or nothing: then the reason is among the findings.
     fn value(&mut self, node: &Node, shape: &'static Shape, path: &str) -> Option<Node> {
         let held = match shape {
@@ -53,6 +62,7 @@ impl Reader<'_> {
             Shape::Text => Held::Text(self.text(node, path)?),
             Shape::Url => Held::Text(self.url(node, path)?),
             Shape::Secret => self.secret(node, path)?,
+            Shape::Mode => Held::Text(self.mode(node, path)?),
             Shape::Choice(choices) => Held::Text(self.choice(node, choices, path)?),
             Shape::Flag => match node.held {
                 Held::Flag(flag) => Held::Flag(flag),
@@ -100,8 +110,8 @@ impl Reader<'_> {
         if !refers(text) {
             return Some(text.clone());
         }
-        if !self.source.trusted {
-            self.findings.ignore(&self.source.shown, path);
+        if !self.source.is_trusted() {
+            self.findings.ignore(&self.source.shown, path, node);
             return None;
         }
         substitute(text, &self.around).map_err(|reason| self.findings.error(&node.origin, path, reason)).ok()
@@ -133,6 +143,22 @@ impl Reader<'_> {
             &format!("expected {}", choices.iter().map(|choice| format!("\"{choice}\"")).collect::<Vec<_>>().join(" or ")),
             path,
         )
+    }
+
+    /// In our spelling. A project never bypasses: whoever may write its files could give themselves every right.
+    pub(crate) fn mode(&mut self, node: &Node, path: &str) -> Option<String> {
+        let text = self.text(node, path)?;
+        let mode = match text.parse::<PermissionMode>() {
+            Ok(mode) => mode,
+            Err(error) => return self.misfit(node, &error.to_string(), path),
+        };
+        match (self.source.standing, mode) {
+            (Standing::User, _) => return Some(mode.to_string()),
+            (_, PermissionMode::Bypass) => self.findings.never(&self.source.shown, &format!("{path} ({text})")),
+            (Standing::Trusted, _) => return Some(mode.to_string()),
+            (Standing::Project, _) => self.findings.ignore(&self.source.shown, path, node),
+        }
+        None
     }
 
     /// Kept as written; that it can be read is made sure of here.
@@ -181,7 +207,7 @@ impl Reader<'_> {
 
     fn unknown(&mut self, entry: &Entry, fields: &'static [Field], open: bool, path: &str) {
         // A neighbour's file has keys that are none of our business.
-        if self.source.neighbour || !self.findings.has_room() {
+        if self.source.is_neighbour() || !self.findings.has_room() {
             return;
         }
         let key = crate::origin::plain(path);

@@ -6,44 +6,49 @@ use posse_session::{Rule, Verdict};
 use thiserror::Error;
 
 use crate::{
+    claude_path::Anchors,
     permission,
-    rule_key::{RuleKey, UnknownKey, is_name},
+    rule_key::{KeyError, RuleKey, is_name},
 };
 
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum RuleFlagError {
     #[error("`{0}` is not a rule; expected something like `edit` or `bash(git diff*)`")]
     Unreadable(String),
-    #[error("`{0}`: a domain is not a pattern; write the address, as in `webfetch(https://example.com/*)`")]
-    Domain(String),
-    /// A deny or an ask that would protect nothing.
+    #[error("`{rule}`: {words}")]
+    Pattern { rule: String, words: &'static str },
+    /// A deny or an ask that would protect nothing, or a word on what no rule changes.
     #[error("`{name}`: {words}")]
-    Unknown { name: String, words: String },
+    Key { name: String, words: String },
 }
 
-/// One rule of `--allow`, `--ask` or `--deny`.
-pub fn parse_rule_flag(text: &str, action: Verdict, home: &Path) -> Result<Rule, RuleFlagError> {
+/// One rule of `--allow`, `--ask` or `--deny`. A path of Claude's may be several of ours.
+pub fn parse_rule_flag(text: &str, action: Verdict, home: &Path) -> Result<Vec<Rule>, RuleFlagError> {
     let unreadable = || RuleFlagError::Unreadable(text.to_owned());
-    let (name, pattern) = match text.trim().split_once('(') {
-        Some((name, rest)) => (name.trim(), rest.strip_suffix(')').ok_or_else(unreadable)?),
-        None => (text.trim(), "*"),
-    };
-    if !is_name(name) || pattern.trim().is_empty() {
-        return Err(unreadable());
-    }
-    let unknown = |unknown: UnknownKey| RuleFlagError::Unknown { name: name.to_owned(), words: unknown.words() };
+    let (name, pattern) = split(text).ok_or_else(unreadable)?;
     let key = match RuleKey::of(name) {
         // To allow what is not there widens nothing.
-        Err(_) if action == Verdict::Allow => RuleKey::literal(name),
-        found => found.map_err(unknown)?,
+        Err(KeyError::Unknown { .. }) if action == Verdict::Allow => RuleKey::literal(name),
+        found => found.map_err(|error| RuleFlagError::Key { name: name.to_owned(), words: error.words() })?,
     };
-    let pattern = key.pattern(pattern).map_err(|_| RuleFlagError::Domain(text.to_owned()))?;
-    let (word, origin) = match action {
-        Verdict::Allow => ("allow", "--allow"),
-        Verdict::Ask => ("ask", "--ask"),
-        Verdict::Deny => ("deny", "--deny"),
+    let patterns = key
+        .patterns(pattern, action, &Anchors::of_project(home))
+        .map_err(|error| RuleFlagError::Pattern { rule: text.to_owned(), words: error.words() })?;
+    let origin = match action {
+        Verdict::Allow => "--allow",
+        Verdict::Ask => "--ask",
+        Verdict::Deny => "--deny",
     };
-    permission::make(&key.key, &pattern, word, home, origin).ok_or_else(unreadable)
+    Ok(patterns.iter().map(|pattern| permission::make(&key.key, pattern, action, home, origin)).collect())
+}
+
+/// `name(pattern)`, or a name that means everything. `None`: not a rule.
+pub(crate) fn split(text: &str) -> Option<(&str, &str)> {
+    let (name, pattern) = match text.trim().split_once('(') {
+        Some((name, rest)) => (name.trim(), rest.strip_suffix(')')?),
+        None => (text.trim(), "*"),
+    };
+    (is_name(name) && !pattern.trim().is_empty()).then_some((name, pattern))
 }
 
 /// Several rules in one text, as `--allowedTools` takes them: commas or spaces between, none inside parentheses.
@@ -57,15 +62,18 @@ pub fn parse_rule_list(text: &str, action: Verdict, home: &Path) -> Result<Vec<R
         }
         depth == 0 && (letter == ',' || letter.is_whitespace())
     };
-    text.split(outside).filter(|rule| !rule.is_empty()).map(|rule| parse_rule_flag(rule, action, home)).collect()
+    let rules: Result<Vec<Vec<Rule>>, RuleFlagError> =
+        text.split(outside).filter(|rule| !rule.is_empty()).map(|rule| parse_rule_flag(rule, action, home)).collect();
+    Ok(rules?.concat())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn rule(text: &str) -> Result<(String, String), RuleFlagError> {
-        parse_rule_flag(text, Verdict::Allow, Path::new("/home/me")).map(|rule| (rule.key, rule.pattern))
+    fn rule(text: &str) -> Result<Vec<(String, String)>, RuleFlagError> {
+        let rules = parse_rule_flag(text, Verdict::Allow, Path::new("/home/me"))?;
+        Ok(rules.into_iter().map(|rule| (rule.key, rule.pattern)).collect())
     }
 
     #[test]
@@ -84,7 +92,14 @@ mod tests {
             ("Bash(ls)", "bash", "ls"),
             ("Bash", "bash", "*"),
             ("Write", "edit", "*"),
-            ("Edit(./src/**)", "edit", "src/**"),
+            ("Edit(./src/**)", "edit", "src/*"),
+            ("Edit(src/**)", "edit", "src/*"),
+            ("Read(./.env)", "read", ".env"),
+            ("Read(*.env)", "read", "*.env"),
+            ("WebFetch(domain:x.org)", "webfetch", "domain:x.org"),
+            ("webfetch(domain:x.org)", "webfetch", "domain:x.org"),
+            ("KillShell", "kill_shell", "*"),
+            ("private_address(10.*)", "private_address", "10.*"),
             ("Read(//etc/hosts)", "read", "/etc/hosts"),
             ("BASH(ls)", "bash", "ls"),
             ("websearch", "webfetch", "*"),
@@ -92,7 +107,7 @@ mod tests {
             ("mcp__github__search", "mcp__github__search", "*"),
         ];
         for (text, key, pattern) in table {
-            assert_eq!(rule(text), Ok((key.to_owned(), pattern.to_owned())), "{text}");
+            assert_eq!(rule(text), Ok(vec![(key.to_owned(), pattern.to_owned())]), "{text}");
         }
     }
 
@@ -101,7 +116,15 @@ mod tests {
         for text in ["", "(x)", "bash(", "bash(x", "bash()", "bash(x)y", "a b", "bash rm"] {
             assert_eq!(rule(text), Err(RuleFlagError::Unreadable(text.to_owned())), "{text}");
         }
-        assert!(matches!(rule("WebFetch(domain:x.org)"), Err(RuleFlagError::Domain(_))));
+        assert_eq!(
+            rule("WebFetch(domain:)").unwrap_err().to_string(),
+            "`WebFetch(domain:)`: expected a host alone, as in `domain:example.com` or `domain:*.example.com`"
+        );
+        assert!(matches!(rule("Edit(!src)"), Err(RuleFlagError::Pattern { .. })));
+        for action in [Verdict::Allow, Verdict::Ask, Verdict::Deny] {
+            let words = parse_rule_flag("protected(x)", action, Path::new("/")).unwrap_err().to_string();
+            assert_eq!(words, "`protected`: protected files are always asked about; no rule changes that");
+        }
     }
 
     #[test]
@@ -117,14 +140,14 @@ mod tests {
     fn a_rule_names_its_flag() {
         let flags = [(Verdict::Allow, "--allow"), (Verdict::Ask, "--ask"), (Verdict::Deny, "--deny")];
         for (action, origin) in flags {
-            let rule = parse_rule_flag("edit", action, Path::new("/")).unwrap();
-            assert_eq!((rule.action, rule.origin.as_str()), (action, origin));
+            let rules = parse_rule_flag("edit", action, Path::new("/")).unwrap();
+            assert_eq!((rules[0].action, rules[0].origin.as_str()), (action, origin));
         }
     }
 
     #[test]
     fn a_list_is_split_outside_parentheses() {
-        let rules = parse_rule_list("Bash(git log:*, x) Edit,Read(a b),,", Verdict::Allow, Path::new("/")).unwrap();
+        let rules = parse_rule_list("Bash(git log:*, x) Edit,Read(./a b),,", Verdict::Allow, Path::new("/")).unwrap();
         let words: Vec<String> = rules.iter().map(|rule| format!("{}({})", rule.key, rule.pattern)).collect();
         assert_eq!(words, ["bash(git log:*, x)", "edit(*)", "read(a b)"]);
     }

@@ -3,9 +3,12 @@
 //! A deny under a name that nobody has protects nothing, so such a name is never taken in silence; what becomes of it
 //! is up to `permission.rs` and `rule_flag.rs`.
 
-use posse_session::key_of;
+use posse_session::{Verdict, key_of};
 
-use crate::near::nearest;
+use crate::{
+    claude_path::{self, Anchors, PathPatternError},
+    near::nearest,
+};
 
 /// The key of a rule, and how its patterns are to be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,22 +20,38 @@ pub(crate) struct RuleKey {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Patterns {
     Ours,
-    /// `x:*` is a prefix, `//` the root.
+    /// `x:*` is a prefix, and paths are those of `claude_path.rs`.
     Claudes,
 }
 
-/// No tool has this name. Holds the one that was probably meant.
+/// Why a name is no key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct UnknownKey {
-    pub(crate) near: Option<&'static str>,
+pub(crate) enum KeyError {
+    /// No tool has this name. Holds the one that was probably meant.
+    Unknown { near: Option<&'static str> },
+    /// Files that would raise the agent's own rights: no rule speaks of them.
+    Protected,
 }
 
-/// A pattern of Claude's that names a domain, which is no pattern of an address.
+/// A pattern that would match nothing, or something else than was meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct DomainPattern;
+pub(crate) enum PatternError {
+    /// `domain:` without a host, or with more than one.
+    Domain,
+    Path(PathPatternError),
+}
+
+impl PatternError {
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Self::Domain => "expected a host alone, as in `domain:example.com` or `domain:*.example.com`",
+            Self::Path(error) => error.words(),
+        }
+    }
+}
 
 impl RuleKey {
-    pub(crate) fn of(name: &str) -> Result<Self, UnknownKey> {
+    pub(crate) fn of(name: &str) -> Result<Self, KeyError> {
         let name = name.trim();
         let ours = |key: &str| Ok(Self { key: key.to_owned(), patterns: Patterns::Ours });
         if let Some(key) = claude_key(name) {
@@ -46,8 +65,11 @@ impl RuleKey {
                 other => key_of(other),
             });
         }
+        if squashed(name) == "protected" {
+            return Err(KeyError::Protected);
+        }
         if !is_name(name) {
-            return Err(UnknownKey { near: None });
+            return Err(KeyError::Unknown { near: None });
         }
         if name.contains(['*', '?']) {
             return ours(name);
@@ -56,7 +78,7 @@ impl RuleKey {
         let is_foreign = name.contains('_');
         match nearest(name, NAMES.iter().copied().filter(|known| !is_foreign || known.contains('_'))) {
             None if is_foreign => ours(name),
-            near => Err(UnknownKey { near }),
+            near => Err(KeyError::Unknown { near }),
         }
     }
 
@@ -65,19 +87,32 @@ impl RuleKey {
         Self { key: name.to_owned(), patterns: Patterns::Ours }
     }
 
-    pub(crate) fn pattern(&self, written: &str) -> Result<String, DomainPattern> {
-        match self.patterns {
-            Patterns::Ours => Ok(written.to_owned()),
-            Patterns::Claudes if written.starts_with("domain:") => Err(DomainPattern),
-            Patterns::Claudes => Ok(claude_pattern(&self.key, written)),
+    /// What a written pattern means; Claude's may mean several of ours.
+    pub(crate) fn patterns(&self, written: &str, action: Verdict, anchors: &Anchors<'_>) -> Result<Vec<String>, PatternError> {
+        if self.key == "webfetch"
+            && let Some(host) = written.trim().strip_prefix("domain:")
+        {
+            let is_host = !host.is_empty() && !host.contains(['/', ':', '@', '?', '#']) && !host.contains(char::is_whitespace);
+            return if is_host { Ok(vec![format!("domain:{host}")]) } else { Err(PatternError::Domain) };
+        }
+        match (self.patterns, self.key.as_str()) {
+            (Patterns::Ours, _) => Ok(vec![written.to_owned()]),
+            (Patterns::Claudes, "bash") => Ok(vec![claude_command(written)]),
+            (Patterns::Claudes, "read" | "edit" | "list") => claude_path::patterns(written, action, anchors).map_err(PatternError::Path),
+            (Patterns::Claudes, _) => Ok(vec![written.to_owned()]),
         }
     }
 }
 
-impl UnknownKey {
+impl KeyError {
     pub(crate) fn words(self) -> String {
-        let hint = self.near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
-        format!("no tool has this name, so the rule would do nothing{hint}")
+        match self {
+            Self::Unknown { near } => {
+                let hint = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+                format!("no tool has this name, so the rule would do nothing{hint}")
+            }
+            Self::Protected => "protected files are always asked about; no rule changes that".to_owned(),
+        }
     }
 }
 
@@ -88,7 +123,7 @@ pub(crate) fn is_name(name: &str) -> bool {
 }
 
 /// Our tools and OpenCode's, and what is judged without being a tool.
-const NAMES: [&str; 25] = [
+const NAMES: [&str; 28] = [
     "read",
     "edit",
     "write",
@@ -100,6 +135,8 @@ const NAMES: [&str; 25] = [
     "list",
     "bash",
     "shell",
+    "bash_output",
+    "kill_shell",
     "todowrite",
     "todoread",
     "webfetch",
@@ -110,6 +147,7 @@ const NAMES: [&str; 25] = [
     "skill",
     "question",
     "external_directory",
+    "private_address",
     "doom_loop",
     "lsp",
     "plan_enter",
@@ -124,7 +162,9 @@ fn squashed(name: &str) -> String {
 /// Claude's tools begin with a capital; their patterns have rules of their own.
 fn claude_key(name: &str) -> Option<&'static str> {
     Some(match name {
-        "Bash" | "BashOutput" | "KillShell" => "bash",
+        "Bash" => "bash",
+        "BashOutput" => "bash_output",
+        "KillShell" | "KillBash" => "kill_shell",
         "Read" | "NotebookRead" => "read",
         "Edit" | "Write" | "MultiEdit" | "NotebookEdit" => "edit",
         "Glob" => "glob",
@@ -133,22 +173,16 @@ fn claude_key(name: &str) -> Option<&'static str> {
         "Task" | "Agent" => "task",
         "Skill" => "skill",
         "TodoWrite" => "todowrite",
+        "TodoRead" => "todoread",
+        "AskUserQuestion" => "question",
         "WebFetch" | "WebSearch" => "webfetch",
         _ => return None,
     })
 }
 
-/// `x:*` is a prefix of a command, `//` the root of the disk, `./` the working directory.
-fn claude_pattern(key: &str, pattern: &str) -> String {
-    match (key, pattern.strip_suffix(":*")) {
-        ("bash", Some(prefix)) => return format!("{prefix} *"),
-        ("bash", None) => return pattern.to_owned(),
-        _ => {}
-    }
-    if let Some(rest) = pattern.strip_prefix("//") {
-        return format!("/{rest}");
-    }
-    pattern.strip_prefix("./").unwrap_or(pattern).to_owned()
+/// `x:*` at the end is `x` with anything after it, or nothing.
+fn claude_command(pattern: &str) -> String {
+    pattern.strip_suffix(":*").map_or_else(|| pattern.to_owned(), |prefix| format!("{prefix} *"))
 }
 
 #[cfg(test)]
@@ -171,6 +205,14 @@ mod tests {
             ("Web-Search", "webfetch"),
             ("externalDirectory", "external_directory"),
             ("LS", "list"),
+            ("BashOutput", "bash_output"),
+            ("bash_output", "bash_output"),
+            ("KillShell", "kill_shell"),
+            ("kill-shell", "kill_shell"),
+            ("MultiEdit", "edit"),
+            ("TodoRead", "todoread"),
+            ("AskUserQuestion", "question"),
+            ("privateAddress", "private_address"),
             ("*", "*"),
             ("context7*", "context7*"),
             ("github_create_issue", "github_create_issue"),
@@ -196,7 +238,29 @@ mod tests {
             ("bash rm*", None),
         ];
         for (name, near) in table {
-            assert_eq!(RuleKey::of(name), Err(UnknownKey { near }), "{name}");
+            assert_eq!(RuleKey::of(name), Err(KeyError::Unknown { near }), "{name}");
         }
+        for name in ["protected", "Protected", "PROTECTED"] {
+            assert_eq!(RuleKey::of(name), Err(KeyError::Protected), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_domain_is_a_host_alone() {
+        let home = std::path::Path::new("/home/me");
+        for name in ["webfetch", "WebFetch"] {
+            let key = RuleKey::of(name).unwrap();
+            let read = |written| key.patterns(written, Verdict::Deny, &Anchors::of_project(home));
+            for host in ["domain:example.com", "domain:*.example.com", "domain:[::1]"] {
+                let expected = if host.contains("::") { Err(PatternError::Domain) } else { Ok(vec![host.to_owned()]) };
+                assert_eq!(read(host), expected);
+            }
+            for wrong in ["domain:", "domain: x", "domain:https://x.org", "domain:x.org/a", "domain:x.org:80"] {
+                assert_eq!(read(wrong), Err(PatternError::Domain), "{wrong}");
+            }
+            assert_eq!(read("https://example.com/*"), Ok(vec!["https://example.com/*".to_owned()]));
+        }
+        let bash = RuleKey::of("bash").unwrap();
+        assert_eq!(bash.patterns("domain:", Verdict::Deny, &Anchors::of_project(home)), Ok(vec!["domain:".to_owned()]));
     }
 }

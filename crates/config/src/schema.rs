@@ -28,6 +28,8 @@ pub(crate) enum Shape {
     Named(&'static Shape),
     /// Rules; see `permission.rs`.
     Permission,
+    /// A permission mode; see `mode.rs`. Whose word counts depends on the mode.
+    Mode,
     /// Its meaning is built later; kept as written.
     Later,
     /// Known, without meaning for us.
@@ -38,8 +40,11 @@ pub(crate) enum Shape {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Who {
     Anyone,
-    /// The user's own files, `POSSE_CONFIG`, `POSSE_CONFIG_CONTENT`. In a folder that is not trusted the key is ignored and named.
+    /// The user's own files, `POSSE_CONFIG`, `POSSE_CONFIG_CONTENT`, and a folder that the user trusts. In another folder
+    /// the key is ignored and named.
     User,
+    /// The user's own files and nobody else's.
+    Owner,
 }
 
 pub(crate) struct Field {
@@ -78,22 +83,43 @@ pub(crate) static TOP: &[Field] = &[
     user("limits", Shape::Fields(LIMITS)),
     user("concurrency", Shape::Counts),
     field("instructions", Shape::Texts),
-    user("compat", Shape::Fields(COMPAT)),
+    Field { name: "compat", also: &[], who: Who::Owner, shape: Shape::Fields(COMPAT) },
     field("agent", Shape::Later).or(&["agents"]),
     field("command", Shape::Later).or(&["commands"]),
     field("categories", Shape::Later),
-    field("dialect", Shape::Later),
-    field("fork", Shape::Later),
-    field("mention", Shape::Later),
-    field("background", Shape::Later),
-    field("auto_background_after", Shape::Later),
-    field("skills", Shape::Later),
+    user("dialect", Shape::Later),
+    user("fork", Shape::Later),
+    user("mention", Shape::Later),
+    user("background", Shape::Later),
+    user("auto_background_after", Shape::Later),
+    user("skills", Shape::Later),
     user("mcp", Shape::Later).or(&["mcp_servers"]),
     user("hooks", Shape::Later),
     user("plugins", Shape::Later).or(&["plugin"]),
     user("sandbox", Shape::Later),
     user("schedule", Shape::Later),
-    user("permission_mode", Shape::Later),
+    field("permission_mode", Shape::Mode),
+];
+
+/// Claude's settings. What is not here is that program's own business.
+pub(crate) static CLAUDE: &[Field] = &[
+    field("permissions", Shape::Permission),
+    user("hooks", Shape::Later),
+    // What runs something or leads somewhere else. We do none of it; a folder that nobody trusts is told so.
+    user("env", Shape::Nothing),
+    user("api_key_helper", Shape::Nothing),
+    user("aws_auth_refresh", Shape::Nothing),
+    user("aws_credential_export", Shape::Nothing),
+    user("gcp_auth_refresh", Shape::Nothing),
+    user("otel_headers_helper", Shape::Nothing),
+    user("status_line", Shape::Nothing),
+    user("subagent_status_line", Shape::Nothing),
+    user("file_suggestion", Shape::Nothing),
+    user("enable_all_project_mcp_servers", Shape::Nothing),
+    user("enabled_mcpjson_servers", Shape::Nothing),
+    user("enabled_plugins", Shape::Nothing),
+    user("extra_known_marketplaces", Shape::Nothing),
+    user("sandbox", Shape::Nothing),
 ];
 
 static PROVIDER: &[Field] = &[
@@ -188,6 +214,8 @@ mod tests {
             ("autoBackgroundAfter", "auto_background_after"),
             ("URLPath", "url_path"),
             ("mcpServers", "mcp_servers"),
+            ("enabledMcpjsonServers", "enabled_mcpjson_servers"),
+            ("apiKeyHelper", "api_key_helper"),
             ("$schema", "$schema"),
             ("model", "model"),
         ];
@@ -198,7 +226,7 @@ mod tests {
 
     #[test]
     fn no_key_is_in_the_table_twice() {
-        for table in [TOP, PROVIDER, OPTIONS, MODEL, LIMIT, COST, LIMITS, COMPAT] {
+        for table in [TOP, CLAUDE, PROVIDER, OPTIONS, MODEL, LIMIT, COST, LIMITS, COMPAT] {
             let mut names: Vec<&str> = table.iter().flat_map(|field| std::iter::once(&field.name).chain(field.also)).copied().collect();
             let count = names.len();
             names.sort_unstable();

@@ -48,7 +48,7 @@ impl Config {
     }
 
     fn rule_rows(&self) -> impl Iterator<Item = Row> {
-        self.rules.iter().flat_map(|layer| &layer.rules).map(|rule| Row {
+        self.rulebook().rules.0.into_iter().map(|rule| Row {
             key: format!("permission.{}.{}", rule.key, rule.pattern),
             value: match rule.action {
                 Verdict::Allow => "allow",
@@ -56,7 +56,7 @@ impl Config {
                 Verdict::Deny => "deny",
             }
             .to_owned(),
-            origin: rule.origin.clone(),
+            origin: rule.origin,
         })
     }
 }

@@ -57,7 +57,7 @@ impl Config {
             if leads_to(&chooser, name, receiver.as_deref()) || !is_taken && self.has_alias(name) {
                 aliases.push(Entry { name: alias, origin: node.origin.clone(), node });
             } else {
-                findings.ignore(&node.origin.source, &format!("models.{alias} ({name})"));
+                findings.name(&node.origin.source, &format!("models.{alias} ({name})"), false);
             }
         }
         if let Some(origin) = aliases.first().map(|alias| alias.origin.clone()) {
@@ -68,7 +68,7 @@ impl Config {
             if leads_to(&Chooser { config: &self, known, env }, name, home.as_deref()) || self.has_alias(name) {
                 self.put("model", node);
             } else {
-                findings.ignore(&node.origin.source, &format!("model ({name})"));
+                findings.name(&node.origin.source, &format!("model ({name})"), false);
             }
         }
         self.ignored.extend(findings.ignored);

@@ -142,7 +142,9 @@ fn every_outcome_has_words() {
     let one = |outcome: Outcome| {
         let events =
             vec![say("a", "hi"), step(0, &["a"]), reply(vec![place("c")], 1), called("c", "w", "{}"), finished("c", outcome), step(1, &[])];
-        weave(events)[2].clone()
+        let lines = weave(events);
+        assert_eq!(lines.len(), 3, "{lines:?}");
+        lines[2].clone()
     };
     assert_eq!(one(Outcome::failed("no such file")), "user: ! no such file #w");
     assert_eq!(one(Outcome::denied("")), "user: ! The call was denied. #w");
@@ -155,6 +157,20 @@ fn every_outcome_has_words() {
     assert_eq!(
         one(Outcome::Done { output: "seen".into(), title: String::new(), metadata: None, attachments: vec![image] }),
         "user: seen #w [image]"
+    );
+    // What a call changed is for the log alone.
+    let patch = Part::Patch {
+        path: "a.rs".into(),
+        before: "1".into(),
+        after: "2".into(),
+        added: 1,
+        removed: 1,
+        change: "[[0,\"old\",3]]".into(),
+        mode: None,
+    };
+    assert_eq!(
+        one(Outcome::Done { output: "edited".into(), title: String::new(), metadata: None, attachments: vec![patch] }),
+        "user: edited #w"
     );
     assert!(
         one(Outcome::Done {

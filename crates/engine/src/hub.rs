@@ -209,6 +209,7 @@ impl Hub {
             blobs,
             notes,
             memory: Arc::new(Mutex::default()),
+            grants: Vec::new(),
             wake_at: None,
             lane_full: false,
             waits: None,
@@ -281,6 +282,7 @@ fn command(posted: &Posted) -> Command {
         Letter::Answer { ask, answer } => Command::Answer { ask, answer, by: By::User },
         Letter::Stop { .. } => Command::Interrupt { by: By::User, hold: Hold::StoppedByUser, partial: Text::default() },
         Letter::Resume => Command::Resume { by: By::User },
+        Letter::Revoke { ask } => Command::Revoke { ask, by: By::User },
         Letter::Detach { task } => Command::Detach { task },
     }
 }

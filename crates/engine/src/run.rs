@@ -12,9 +12,9 @@ use std::{
 
 use posse_context::Thread;
 use posse_session::{
-    Admission, Append, AppendError, BatchId, CallId, CallState, Command, Draft, Effect, EffectKey, Event, Given, LetterId, Limit,
-    Live as _, Message, Outcome, Ownership, Part, Permit, Progress, Record, Report, Request, Reserved, Session, Text, Timestamp,
-    ToolChoice, Usage, WAIT_MAX, Wish,
+    Admission, Append, AppendError, BatchId, CallId, CallState, Command, Draft, Effect, EffectKey, Event, Given, Granted, LetterId, Limit,
+    Live as _, Message, Outcome, Ownership, Part, Permit, Progress, Record, Report, Request, Reserved, Scope, Session, Summary, Text,
+    Timestamp, ToolChoice, Usage, WAIT_MAX, Wish,
 };
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -86,6 +86,17 @@ pub(crate) enum Mail {
     },
 }
 
+impl Mail {
+    /// Whether calls are judged because of it.
+    fn brings_calls(&self) -> bool {
+        matches!(self, Self::Report { report, .. } if match &**report {
+            Report::Reply { calls, .. } => !calls.is_empty(),
+            Report::Looked { .. } => true,
+            _ => false,
+        })
+    }
+}
+
 /// What others may see of a run: the session as of the last append (nothing before the first turn of the loop),
 /// or why the run ended.
 pub(crate) type Seen = Result<Option<Arc<Session>>, RunError>;
@@ -119,6 +130,8 @@ pub(crate) struct Run {
     /// What the kernel adds to the next step's message.
     pub(crate) notes: Vec<Part>,
     pub(crate) memory: Arc<Mutex<serde_json::Map<String, serde_json::Value>>>,
+    /// What answers in other sessions of the tree or the project allow here.
+    pub(crate) grants: Vec<Granted>,
     pub(crate) wake_at: Option<Timestamp>,
     pub(crate) lane_full: bool,
     /// Why the next step does not begin, to be shown.
@@ -155,6 +168,9 @@ impl Run {
     async fn turn(&mut self, mail: Vec<Mail>) -> Result<bool, RunError> {
         let now = self.world.clock.now();
         let (mut letters, mut done, mut finish) = (Vec::new(), Vec::new(), Vec::new());
+        if mail.iter().any(Mail::brings_calls) {
+            self.learn_grants().await;
+        }
         let mut draft = self.session.draft(BatchId::fresh(&*self.world.ids), now);
         for piece in mail {
             let command = match piece {
@@ -209,6 +225,19 @@ impl Run {
         Ok(ends)
     }
 
+    /// What was allowed elsewhere since; without an answer of the store what was known stays.
+    async fn learn_grants(&mut self) {
+        let Ok(views) = self.world.log.with_asks().await else { return };
+        let root = &self.owner.root;
+        let reaches = |view: &Summary, granted: &Granted| match granted.scope {
+            Scope::Project => true,
+            Scope::Tree => view.root == *root,
+            Scope::Session | Scope::Once => false,
+        };
+        let granted = views.iter().flat_map(|view| view.granted.iter().filter(move |granted| reaches(view, granted)));
+        self.grants = granted.cloned().collect();
+    }
+
     fn settle(&mut self, step: u64, usage: Usage, replied: bool) {
         if let Some(reserved) = self.reserved.remove(&step) {
             self.ledger.settle(reserved, usage, replied);
@@ -223,6 +252,8 @@ impl Run {
             rules: &self.outfit.rules,
             ceiling: &self.outfit.ceiling,
             asking: self.outfit.asking,
+            mode: self.outfit.mode,
+            grants: &self.grants,
             looks: self.outfit.hooks.iter().any(|hook| hook.looks()),
         }
     }
@@ -431,7 +462,10 @@ impl Run {
                 Some(desk.call_model(step, request, slot))
             }
             Effect::Look { call } => Some(desk.look_at(call.clone(), self.inputs.get(&call)?.clone())),
-            Effect::RunCall { call } => Some(desk.run_call(call.clone(), self.inputs.get(&call)?.clone())),
+            Effect::RunCall { call } => {
+                let answer = self.session.calls().iter().find(|open| open.call == call).and_then(|open| open.answer.clone());
+                Some(desk.run_call(call.clone(), self.inputs.get(&call)?.clone(), answer))
+            }
             // Children come with the delegation tools; until then no log of ours owes them.
             Effect::Watch { .. } | Effect::StopTask { .. } | Effect::Conclude { .. } => None,
         }

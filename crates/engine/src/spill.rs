@@ -29,12 +29,10 @@ pub(crate) fn spill(event: &Event) -> (Event, Blobs) {
             .into_iter()
             .filter(|text| text.inline().is_some_and(|words| STORED_BYTES < words.len()))
             .max_by_key(|text| json_bytes(text));
-        match longest {
-            Some(text) => store(text, &mut blobs),
-            None => {
-                leave_out(&mut event);
-                break;
-            }
+        if let Some(text) = longest {
+            store(text, &mut blobs);
+        } else if !leave_out(&mut event) {
+            break;
         }
     }
     (event, blobs)
@@ -51,11 +49,15 @@ fn store(text: &mut Text, blobs: &mut Blobs) {
     blobs.push((blob, bytes));
 }
 
-fn leave_out(event: &mut Event) {
-    if let Event::CallFinished { outcome: Outcome::Done { metadata, attachments, .. }, .. } = event {
-        *metadata = None;
-        attachments.truncate(ATTACHMENTS_MAX);
+/// What is only for screens first: a patch that is lost is a change that cannot be undone. `false` when nothing is left.
+fn leave_out(event: &mut Event) -> bool {
+    let Event::CallFinished { outcome: Outcome::Done { metadata, attachments, .. }, .. } = event else { return false };
+    if metadata.take().is_some() {
+        return true;
     }
+    let many = ATTACHMENTS_MAX < attachments.len();
+    attachments.truncate(ATTACHMENTS_MAX);
+    many
 }
 
 /// Files and patches of one call that always fit.
@@ -124,7 +126,15 @@ mod tests {
     fn no_event_is_larger_than_a_log_takes() {
         let entry = |parts| Event::Queued { entry: Entry { parts, ..Entry::user(EntryId::new("msg_x"), "") } };
         let nasty = ["\0".repeat(4_000), "\\\"".repeat(3_000), "x".repeat(100_000), "\u{1b}".repeat(650), "é".repeat(4_096)];
-        let patch = |nth: usize| Part::Patch { path: format!("{}/{nth}", "p".repeat(200)), before: "b".repeat(64), after: "a".repeat(64) };
+        let patch = |nth: usize| Part::Patch {
+            path: format!("{}/{nth}", "p".repeat(200)),
+            before: "b".repeat(64),
+            after: "a".repeat(64),
+            added: 1,
+            removed: 0,
+            change: "c".repeat(nth).into(),
+            mode: None,
+        };
         let mut events = vec![
             entry(nasty.iter().map(|text| Part::text(text.as_str())).collect()),
             entry((0..60).map(|_| Part::text("y".repeat(600))).collect()),
@@ -146,6 +156,24 @@ mod tests {
                 assert_eq!(content_hash(&bytes), hash);
             }
         }
+    }
+
+    #[test]
+    fn every_patch_of_a_large_change_is_kept() {
+        let patch = |nth: usize| Part::Patch {
+            path: format!("{}{nth}", "p".repeat(190)),
+            before: "b".repeat(32),
+            after: "a".repeat(32),
+            added: 100,
+            removed: 100,
+            change: "c".repeat(10_000).into(),
+            mode: None,
+        };
+        // As many files, and as long names, as one call may change.
+        let (spilled, blobs) = spill(&done(&"o".repeat(9_000), Some(json!({"diff": "d".repeat(2_000)})), (0..32).map(patch).collect()));
+        assert!(event_bytes(&spilled) <= EVENT_BYTES);
+        let Event::CallFinished { outcome: Outcome::Done { attachments, metadata, .. }, .. } = spilled else { panic!() };
+        assert_eq!((attachments.len(), metadata, blobs.len()), (32, None, 33));
     }
 
     #[test]

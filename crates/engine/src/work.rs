@@ -199,7 +199,7 @@ impl Desk {
         })
     }
 
-    pub(crate) fn run_call(self, call: CallId, wanted: CallInput) -> Work {
+    pub(crate) fn run_call(self, call: CallId, wanted: CallInput, answer: Option<String>) -> Work {
         self.start(EffectKey::Run(call.clone()), move |desk, stop| {
             Box::pin(async move {
                 let outcome = match (desk.outfit.tool(&wanted.tool).cloned(), parse(&wanted.input)) {
@@ -213,7 +213,7 @@ impl Desk {
                             spool: desk.outfit.spool.clone(),
                             memory: desk.memory.clone(),
                         };
-                        let run = ToolCall { id: call.clone(), input: input.clone() };
+                        let run = ToolCall { id: call.clone(), input: input.clone(), answer };
                         // The after-hooks see a crash too.
                         let mut inner = Inner(tokio::spawn(async move { tool.run(&run, &context).await }));
                         let outcome = (&mut inner.0).await.unwrap_or_else(|_| Outcome::failed(CRASHED));

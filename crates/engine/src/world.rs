@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use posse_session::{Asking, Clock, Head, Hook, Ids, Inbox, Lease, Log, Model, Rules, Tool, Workspace};
+use posse_session::{Asking, Clock, Head, Hook, Ids, Inbox, Lease, Log, Mode, Model, Rules, Tool, Workspace};
 
 use crate::{Lanes, live::Live};
 
@@ -27,6 +27,8 @@ pub struct Outfit {
     /// Lists that are judged whole beside the rules: the strictest counts.
     pub ceiling: Vec<Rules>,
     pub asking: Asking,
+    /// Which asks are answered for the user.
+    pub mode: Mode,
     /// What a request begins with, if this session has not recorded one for the same agent, model and tools.
     pub head: Head,
     /// Where long outputs of this session's calls go.

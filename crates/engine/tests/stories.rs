@@ -8,7 +8,10 @@ use std::time::Duration;
 
 use office::{Office, call, lines, say, settled};
 use posse_models::{Scripted, ScriptedReply};
-use posse_session::{Asking, Block, By, CallState, Command, Entry, Event, Hold, Limits, ModelFailure, Outcome, Priority, ToolChoice};
+use posse_session::{
+    Answer, Asking, Block, By, CallState, Command, Entry, Event, Hold, Limits, Mode, ModelFailure, Outcome, Priority, Scope, SessionId,
+    ToolChoice,
+};
 use serde_json::json;
 
 #[tokio::test(start_paused = true)]
@@ -278,6 +281,56 @@ async fn an_ask_waits_for_its_answer() {
     handle.command(Command::Answer { ask, answer, by: By::User }).await.unwrap();
     settled(&handle).await;
     assert_eq!(office.shown().last().unwrap(), "user: = touch a ok");
+}
+
+/// An answer for the project counts in the next session, one for the session does not; what is taken back counts nowhere.
+#[tokio::test(start_paused = true)]
+async fn a_lasting_answer_reaches_as_far_as_it_says() {
+    for (scope, expected) in [(Scope::Session, "denied"), (Scope::Tree, "denied"), (Scope::Project, "done")] {
+        let mut office = Office::new([call("touch", "a"), say("ok"), call("touch", "a"), say("ok"), call("touch", "a"), say("ok")]);
+        (office.rules, office.asking) = (json!({"touch": {"a": "ask"}}), Asking::Open);
+        let handle = office.begin("go").await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let ask = handle.session().unwrap().unwrap().open_asks().next().unwrap().0.clone();
+        handle.command(Command::Answer { ask: ask.clone(), answer: Answer::Yes { scope }, by: By::User }).await.unwrap();
+        settled(&handle).await;
+        handle.close().await;
+
+        office.asking = Asking::Nobody;
+        office.session = SessionId::fresh(&*office.ids);
+        office.run("again").await;
+        assert_eq!(last_outcome(&office).await, expected, "{scope:?}");
+
+        let first = posse_session::Log::summaries(&office.memory, None).await.unwrap().pop().unwrap().session;
+        office.session = first;
+        let handle = office.open(Vec::new()).await;
+        handle.command(Command::Revoke { ask, by: By::User }).await.unwrap();
+        handle.close().await;
+        office.session = SessionId::fresh(&*office.ids);
+        office.run("once more").await;
+        assert_eq!(last_outcome(&office).await, "denied", "{scope:?} after it was taken back");
+    }
+}
+
+async fn last_outcome(office: &Office) -> &'static str {
+    let records = office.records().await;
+    let found = records.iter().rev().find_map(|record| match &record.event {
+        Event::CallFinished { outcome, .. } => Some(outcome.word()),
+        _ => None,
+    });
+    found.unwrap_or("none")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mode_answers_for_the_user_and_leaves_denies_alone() {
+    let mut office = Office::new([call("touch", "a"), say("ok")]);
+    (office.rules, office.mode) = (json!("ask"), Mode::Bypass);
+    office.run("go").await;
+    assert_eq!(last_outcome(&office).await, "done");
+    let mut office = Office::new([call("touch", "a"), say("ok")]);
+    (office.rules, office.mode) = (json!("deny"), Mode::Bypass);
+    office.run("go").await;
+    assert_eq!(last_outcome(&office).await, "denied");
 }
 
 #[tokio::test(start_paused = true)]

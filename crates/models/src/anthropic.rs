@@ -15,7 +15,7 @@ use encode::Caching;
 pub(crate) use fold::State;
 use posse_session::{BoxFuture, Head, Live, Message, Model, ModelError, ModelFacts, ModelFailure, Reply, Request};
 
-use crate::http::Endpoint;
+use crate::{http::Endpoint, unseen::visible_to};
 
 /// Whose blocks the opaque ones are, whatever the user calls the provider.
 pub(crate) const PROVIDER: &str = "anthropic";
@@ -72,7 +72,7 @@ impl Model for Anthropic {
     }
 
     fn encode(&self, message: &Message) -> Arc<[u8]> {
-        encode::message(message).into()
+        encode::message(&visible_to(&self.facts, message)).into()
     }
 
     fn reply<'a>(&'a self, request: Request, live: &'a dyn Live) -> BoxFuture<'a, Result<Reply, ModelError>> {

@@ -16,6 +16,7 @@ mod openai;
 mod provider;
 mod scripted;
 mod sse;
+mod unseen;
 
 pub use address::shown_url;
 pub use offline::Explorer;

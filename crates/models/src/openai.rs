@@ -11,7 +11,7 @@ use std::sync::Arc;
 pub(crate) use fold::State;
 use posse_session::{BoxFuture, Head, Live, Message, Model, ModelError, ModelFacts, Reply, Request};
 
-use crate::http::Endpoint;
+use crate::{http::Endpoint, unseen::visible_to};
 
 pub(crate) struct OpenAi {
     facts: ModelFacts,
@@ -40,7 +40,7 @@ impl Model for OpenAi {
     }
 
     fn encode(&self, message: &Message) -> Arc<[u8]> {
-        encode::message(message).into()
+        encode::message(&visible_to(&self.facts, message)).into()
     }
 
     fn reply<'a>(&'a self, request: Request, live: &'a dyn Live) -> BoxFuture<'a, Result<Reply, ModelError>> {

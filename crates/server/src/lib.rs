@@ -3,5 +3,6 @@
 //! HTTP comes here later. Knows the engine and the api, nothing of terminals or configuration.
 
 mod local;
+mod seek;
 
 pub use local::Local;

@@ -8,10 +8,11 @@ use crate::{
     decide::ATTEMPTS_MAX,
     entry::{Delivery, Priority, Source},
     event::{Event, Hold, Record, Segment},
-    ids::{CallId, Seq},
+    grant::{Grant, Granted},
+    ids::{AskId, CallId, Seq},
     outcome::{Answer, How, Outcome, Scope},
     queue::{Waiting, fingerprint},
-    rule::{Decision, Rule, Verdict},
+    rule::{Decision, Verdict},
     state::{Birth, CallState, Configuration, OpenCall, OpenStep, OpenTask, Retry, Session},
     task::To,
     text::INLINE_BYTES_MAX,
@@ -20,6 +21,9 @@ use crate::{
 
 /// An error is kept in the state only to be shown; its full words are in the log.
 const ERROR_CHARS_MAX: usize = 500;
+
+/// Files the model is told of that were put back; more would be a list of its own.
+const UNDONE_MAX: usize = 50;
 
 impl Session {
     pub fn apply(&mut self, record: &Record) {
@@ -43,6 +47,7 @@ impl Session {
                 self.step = Some(OpenStep { step: *step, closing: *closing, since: record.at });
                 (self.steps, self.answering, self.cut_short, self.resumed) = (step.saturating_add(1), true, false, false);
                 self.retry.at = None;
+                self.undone.clear();
                 self.open_round();
             }
             Event::Replied { calls, usage, .. } => self.apply_replied(record.seq, *calls, *usage),
@@ -65,7 +70,7 @@ impl Session {
                 }
             }
             Event::Asked { ask, call, decision } => self.set(call, CallState::Asked { ask: ask.clone(), decision: decision.clone() }),
-            Event::Answered { call, answer, .. } => self.apply_answered(call, answer),
+            Event::Answered { ask, call, answer, .. } => self.apply_answered(ask, call, answer),
             Event::CallStarted { call, attempt } => {
                 if let Some(open) = self.open_mut(call) {
                     (open.attempts, open.state) = (*attempt, CallState::Running);
@@ -98,6 +103,11 @@ impl Session {
             Event::Ended { .. } => self.round.open = false,
             Event::TaskStarted { .. } | Event::TaskEnded { .. } | Event::Detached { .. } | Event::TaskStopped { .. } => {
                 self.apply_task(record)
+            }
+            Event::Revoked { ask, .. } => self.grants.retain(|granted| granted.ask != *ask),
+            Event::Undone { paths, .. } => {
+                let room = UNDONE_MAX.saturating_sub(self.undone.len());
+                self.undone.extend(paths.iter().take(room).cloned());
             }
             Event::Unknown(_) => self.foreign |= !record.event.is_understood(),
         }
@@ -139,22 +149,21 @@ impl Session {
         self.repeats = (print, repeats);
         let state = decision.clone().map_or(CallState::Unlooked, CallState::Judged);
         let (call, tool, repeatable) = (call.clone(), tool.clone(), *repeatable);
-        self.calls.push(OpenCall { call, tool, seq: record.seq, repeatable, attempts: 0, repeats, state });
+        self.calls.push(OpenCall { call, tool, seq: record.seq, repeatable, attempts: 0, repeats, state, answer: None });
     }
 
-    fn apply_answered(&mut self, call: &CallId, answer: &Answer) {
-        let Some(CallState::Asked { decision, .. }) = self.open_mut(call).map(|open| open.state.clone()) else { return };
+    fn apply_answered(&mut self, ask: &AskId, call: &CallId, answer: &Answer) {
+        let Some(open) = self.open_mut(call) else { return };
+        let CallState::Asked { decision, .. } = open.state.clone() else { return };
         let verdict = match answer {
-            Answer::Yes { .. } => Verdict::Allow,
+            Answer::Yes { .. } | Answer::Words { .. } => Verdict::Allow,
             Answer::No { .. } => Verdict::Deny,
         };
-        if let (Answer::Yes { scope: Scope::Session | Scope::Tree | Scope::Project }, Some(touch)) = (answer, &decision.touch) {
-            self.grants.0.push(Rule {
-                key: touch.key.clone(),
-                pattern: touch.pattern.clone(),
-                action: Verdict::Allow,
-                origin: "an answer".into(),
-            });
+        if let Answer::Words { say } = answer {
+            open.answer = Some(say.clone());
+        }
+        if let Answer::Yes { scope: scope @ (Scope::Session | Scope::Tree | Scope::Project) } = answer {
+            self.grants.extend(granted(ask, *scope, &decision));
         }
         self.set(call, CallState::Judged(Decision { verdict, ..decision }));
     }
@@ -326,4 +335,11 @@ impl Session {
     fn open_mut(&mut self, call: &CallId) -> Option<&mut OpenCall> {
         self.calls.iter_mut().find(|open| open.call == *call)
     }
+}
+
+/// What a "yes" of this scope to an ask allows from then on. Asks of older logs say only what they were about.
+pub(crate) fn granted(ask: &AskId, scope: Scope, decision: &Decision) -> Vec<Granted> {
+    let about = decision.touch.iter().map(|touch| Grant { key: touch.key.clone(), pattern: touch.pattern.clone(), exact: true });
+    let grants: Vec<Grant> = if decision.offers.is_empty() { about.collect() } else { decision.offers.clone() };
+    grants.into_iter().map(|grant| Granted { grant, ask: ask.clone(), scope }).collect()
 }

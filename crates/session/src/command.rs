@@ -5,11 +5,12 @@
 use crate::{
     entry::Entry,
     event::{Event, Hold},
+    grant::Granted,
     ids::{AskId, CallId, Hash, Ids, SessionId, Timestamp},
     limit::Limit,
     outcome::{Answer, By, How, Outcome},
     part::Part,
-    rule::{Rules, Touch},
+    rule::{Rules, Touch, needs_a_person},
     seams::{Finish, Look, ModelFailure},
     task::Spawn,
     text::Text,
@@ -64,6 +65,16 @@ pub enum Command {
         task: SessionId,
         by: By,
     },
+    /// Takes back what an answer allowed for longer than one call.
+    Revoke {
+        ask: AskId,
+        by: By,
+    },
+    /// The files these calls had changed are as they were before.
+    Undone {
+        calls: Vec<CallId>,
+        paths: Vec<String>,
+    },
     Report(Report),
 }
 
@@ -102,6 +113,28 @@ pub enum Asking {
     Nobody,
 }
 
+/// Which asks are answered for the user. A deny stands, and so does what needs a person.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Mode {
+    #[default]
+    Default,
+    /// Edits inside the project need no ask.
+    AcceptEdits,
+    /// Nothing needs an ask.
+    Bypass,
+}
+
+impl Mode {
+    /// Whether it says yes to this.
+    pub(crate) fn answers(self, key: &str) -> bool {
+        match self {
+            Self::Default => false,
+            Self::AcceptEdits => key == "edit",
+            Self::Bypass => !needs_a_person(key),
+        }
+    }
+}
+
 /// Time, chance, names and rules: everything a decision may depend on besides the session.
 pub struct Given<'a> {
     pub now: Timestamp,
@@ -112,6 +145,9 @@ pub struct Given<'a> {
     /// Lists judged whole beside the rules and the recorded ceiling: the strictest counts.
     pub ceiling: &'a [Rules],
     pub asking: Asking,
+    pub mode: Mode,
+    /// What a person allowed for the tree or the project, in whichever session.
+    pub grants: &'a [Granted],
     /// Whether a hook wants to look at calls before their verdict.
     pub looks: bool,
 }

@@ -4,15 +4,17 @@
 //! the facts do, in `apply.rs`.
 
 use crate::{
+    apply::granted,
     command::{Asking, Command, Given, Report, Wanted},
     entry::{Entry, Priority},
     event::{Event, Hold},
+    grant::{AskedFor, Grant},
     ids::{AskId, CallId, EntryId, SessionId},
     limit::Limit,
-    outcome::{Answer, By, Outcome},
+    outcome::{Answer, By, Outcome, Scope},
     part::Part,
     retry::retry_after,
-    rule::{Decision, Rules, Touch, Verdict, judge},
+    rule::{Decision, Judgement, Rules, Touch, Verdict, judge, key_of},
     seams::Look,
     state::{CallState, OpenCall, Session},
     task::To,
@@ -38,8 +40,24 @@ const TOUCHES_MAX: usize = 8;
 /// Words in an event that cannot leave it for a blob: an error, a refusal, a title. Two paragraphs.
 const WORDS_BYTES_MAX: usize = 2 * 1024;
 
+/// Why a line was asked about or denied: one command of it and a reason.
+const WHY_BYTES_MAX: usize = 512;
+
 /// A reply of more parts than this does not say where its calls stood; they follow it in order.
 const PARTS_MAX: usize = 64;
+
+impl Given<'_> {
+    /// What an ask comes to without anybody being asked; `None` when somebody is.
+    fn answers(&self, decision: &Decision) -> Option<bool> {
+        let keys = decision.touch.iter().map(|touch| &touch.key).chain(decision.offers.iter().map(|offer| &offer.key));
+        let by_mode = decision.touch.is_some() && keys.into_iter().all(|key| self.mode.answers(key));
+        match self.asking {
+            _ if by_mode => Some(true),
+            Asking::Nobody => Some(false),
+            Asking::Open => None,
+        }
+    }
+}
 
 impl Session {
     pub fn decide(&self, command: Command, given: &Given) -> Vec<Event> {
@@ -62,6 +80,9 @@ impl Session {
                 Some(open) if !open.stopped => vec![Event::TaskStopped { task, by }],
                 _ => Vec::new(),
             },
+            Command::Revoke { ask, by } if self.grants.iter().any(|granted| granted.ask == ask) => vec![Event::Revoked { ask, by }],
+            Command::Revoke { .. } => Vec::new(),
+            Command::Undone { calls, paths } => vec![Event::Undone { calls, paths }],
             Command::Report(report) => self.take_report(report, given),
         }
     }
@@ -171,7 +192,7 @@ impl Session {
                 Ok(_) if given.looks => events.push(called),
                 Ok(look) => {
                     after.misfires = 0;
-                    let verdict = after.judge(&wanted.tool, look.touches, after.repeats.1, given);
+                    let verdict = after.judge(&wanted.tool, look, after.repeats.1, given);
                     if let Event::Called { decision, touches, .. } = &mut called {
                         if let Some(doom) = verdict.touch.clone().filter(|touch| touch.key == "doom_loop") {
                             touches.push(doom);
@@ -195,29 +216,43 @@ impl Session {
     }
 
     /// Today's rules and every ceiling; a repeated call is a touch of its own; a person's grant lifts an ask, never a deny.
-    fn judge(&self, tool: &str, mut touches: Vec<Touch>, repeats: u32, given: &Given) -> Decision {
+    fn judge(&self, tool: &str, mut look: Look, repeats: u32, given: &Given) -> Decision {
         if REPEATS_MAX <= repeats {
-            if touches.is_empty() {
-                touches.push(Touch::new(crate::rule::key_of(tool), "*"));
+            if look.touches.is_empty() {
+                look.touches.push(Touch::new(key_of(tool), "*"));
             }
-            touches.push(Touch::new("doom_loop", tool));
+            look.touches.push(Touch::new("doom_loop", tool));
         }
         let recorded = self.birth.as_ref().map_or(&[][..], |birth| &birth.ceiling);
         let ceiling: Vec<&Rules> = given.ceiling.iter().chain(recorded).collect();
-        let decision = judge(tool, &touches, given.rules, &ceiling);
-        let decision = match (&decision.verdict, &decision.touch) {
-            (Verdict::Ask, Some(touch)) if self.has_granted(touch) => {
-                let left: Vec<Touch> = touches.iter().filter(|touch| !self.has_granted(touch)).cloned().collect();
-                if left.is_empty() { Decision { verdict: Verdict::Allow, ..decision } } else { judge(tool, &left, given.rules, &ceiling) }
-            }
-            _ => decision,
-        };
-        Decision { touch: decision.touch.map(Touch::clipped), ..decision }
+        let Judgement { decision, asked } = judge(tool, &look.touches, look.reader.as_ref(), given.rules, &ceiling);
+        let decision = if decision.verdict == Verdict::Ask { self.lifted(decision, asked, given) } else { decision };
+        Decision { touch: decision.touch.map(Touch::clipped), why: clip(decision.why, WHY_BYTES_MAX), ..decision }
     }
 
-    /// A person allowed a thing, not a pattern: what it was called may well hold a star.
-    fn has_granted(&self, touch: &Touch) -> bool {
-        self.grants.0.iter().any(|grant| grant.key == touch.key && grant.pattern == touch.pattern)
+    /// An ask after what people have allowed before.
+    fn lifted(&self, decision: Decision, asked: Vec<AskedFor>, given: &Given) -> Decision {
+        let grant = |asked: &AskedFor| self.grants.iter().chain(given.grants).find(|granted| granted.grant.covers(asked));
+        let granted = asked.first().and_then(grant);
+        let mut open: Vec<AskedFor> = asked.into_iter().filter(|asked| grant(asked).is_none()).collect();
+        // Those that few may answer come first, so that none of them is lost where the list is cut.
+        open.sort_by_key(|asked| (!asked.touch.needs_a_person(), asked.touch.key == "edit"));
+        match (open.first(), granted) {
+            (None, Some(granted)) => {
+                Decision { verdict: Verdict::Allow, rule: Some(granted.grant.to_string()), origin: words::granted(granted), ..decision }
+            }
+            (first, _) => {
+                let about = first.filter(|first| decision.touch.as_ref() != Some(&first.touch)).filter(|_| {
+                    // The touch that was judged first is settled: speak of one that is not.
+                    !open.iter().any(|asked| decision.touch.as_ref() == Some(&asked.touch))
+                });
+                let decision = match about {
+                    Some(about) => Decision::of(Verdict::Ask, Some(about.touch.clone())),
+                    None => decision,
+                };
+                Decision { offers: open.iter().take(TOUCHES_MAX).map(AskedFor::offer).collect(), ..decision }
+            }
+        }
     }
 
     /// What a verdict leads to, beyond itself.
@@ -228,11 +263,21 @@ impl Session {
             Verdict::Ask => {
                 let ask = AskId::fresh(given.ids);
                 let mut events = vec![Event::Asked { ask: ask.clone(), call: call.clone(), decision: decision.clone() }];
-                if given.asking == Asking::Nobody {
-                    events.extend(refuse(ask, call.clone(), decision));
-                }
+                events.extend(self.by_policy(&ask, call, decision, given));
                 events
             }
+        }
+    }
+
+    /// The answer to an ask that nobody needs to be, or can be, asked.
+    fn by_policy(&self, ask: &AskId, call: &CallId, decision: &Decision, given: &Given) -> Vec<Event> {
+        match given.answers(decision) {
+            Some(true) => {
+                let (ask, call) = (ask.clone(), call.clone());
+                vec![Event::Answered { ask, call, answer: Answer::Yes { scope: Scope::Once }, by: By::Policy }]
+            }
+            Some(false) => refuse(ask.clone(), call.clone(), decision),
+            None => Vec::new(),
         }
     }
 
@@ -241,7 +286,7 @@ impl Session {
         match look {
             Err(words) => vec![Event::CallFinished { call, outcome: Outcome::denied(words) }],
             Ok(look) => {
-                let decision = self.judge(tool, look.touches.clone(), *repeats, given);
+                let decision = self.judge(tool, look.clone(), *repeats, given);
                 let touches = recorded(look.touches);
                 let mut events = vec![Event::Looked { call: call.clone(), input, touches, by, decision: decision.clone() }];
                 events.extend(self.follow(&call, &decision, given));
@@ -250,19 +295,43 @@ impl Session {
         }
     }
 
+    /// An answer, and the other asks of this session that it settles too.
     fn answer(&self, ask: &AskId, answer: Answer, by: By) -> Vec<Event> {
         let Some((_, open)) = self.open_asks().find(|(open, _)| *open == ask) else { return Vec::new() };
+        let CallState::Asked { decision, .. } = &open.state else { return Vec::new() };
         let (call, ask) = (open.call.clone(), ask.clone());
-        let refused = match &answer {
-            Answer::Yes { .. } => None,
-            Answer::No { say } => Some(Outcome::denied(words::refused(say))),
-        };
+        let is_question = decision.touch.as_ref().is_some_and(|touch| touch.key == "question");
         let answer = match answer {
             Answer::No { say } => Answer::No { say: clip(say, WORDS_BYTES_MAX) },
-            yes => yes,
+            Answer::Words { say } if is_question => Answer::Words { say: clip(say, WORDS_BYTES_MAX) },
+            Answer::Yes { .. } if is_question => Answer::Words { say: String::new() },
+            Answer::Words { .. } => Answer::Yes { scope: Scope::Once },
+            yes @ Answer::Yes { .. } => yes,
         };
-        let mut events = vec![Event::Answered { ask, call: call.clone(), answer, by }];
-        events.extend(refused.map(|outcome| Event::CallFinished { call, outcome }));
+        let mut events = vec![Event::Answered { ask: ask.clone(), call: call.clone(), answer: answer.clone(), by }];
+        match &answer {
+            Answer::No { say } => {
+                // Whoever could have answered is gone.
+                let why = if by == By::Policy { words::nobody(decision) } else { words::refused(say) };
+                events.push(Event::CallFinished { call, outcome: Outcome::denied(why) });
+            }
+            Answer::Yes { scope: scope @ (Scope::Session | Scope::Tree | Scope::Project) } => {
+                let fresh = granted(&ask, *scope, decision);
+                let settled = |decision: &Decision| {
+                    let covered = |offer: &Grant| fresh.iter().chain(&self.grants).any(|granted| granted.grant == *offer);
+                    !decision.offers.is_empty() && decision.offers.iter().all(covered)
+                };
+                for (other, open) in self.open_asks().filter(|(other, _)| **other != ask) {
+                    if let CallState::Asked { decision, .. } = &open.state
+                        && settled(decision)
+                    {
+                        let answer = Answer::Yes { scope: Scope::Once };
+                        events.push(Event::Answered { ask: other.clone(), call: open.call.clone(), answer, by: By::Kernel });
+                    }
+                }
+            }
+            Answer::Yes { .. } | Answer::Words { .. } => {}
+        }
         events
     }
 
@@ -323,9 +392,7 @@ impl Session {
                     events.push(Event::CallFinished { call: open.call.clone(), outcome: Outcome::done(words::launched(task)) });
                 }
                 CallState::Judged(decision) => events.extend(self.follow(&open.call, decision, given)),
-                CallState::Asked { ask, decision } if given.asking == Asking::Nobody => {
-                    events.extend(refuse(ask.clone(), open.call.clone(), decision))
-                }
+                CallState::Asked { ask, decision } => events.extend(self.by_policy(ask, &open.call, decision, given)),
                 _ => {}
             }
         }

@@ -232,6 +232,16 @@ pub enum Event {
     Reverted {
         to: Seq,
     },
+    /// What this answer allowed for longer than one call counts no more.
+    Revoked {
+        ask: AskId,
+        by: By,
+    },
+    /// The user undid what these calls had changed: the files are as they were before. The next step says so.
+    Undone {
+        calls: Vec<CallId>,
+        paths: Vec<String>,
+    },
     /// A fact of a later version, kept as it came.
     #[serde(untagged)]
     Unknown(Value),

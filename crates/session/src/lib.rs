@@ -10,6 +10,7 @@ mod decide;
 mod draft;
 mod entry;
 mod event;
+mod grant;
 mod ids;
 mod limit;
 mod outcome;
@@ -26,10 +27,11 @@ mod text;
 mod usage;
 mod words;
 
-pub use command::{Asking, Command, Effect, EffectKey, Given, Report, Wanted};
+pub use command::{Asking, Command, Effect, EffectKey, Given, Mode, Report, Wanted};
 pub use draft::Draft;
 pub use entry::{Delivery, Entry, Priority, Source};
 pub use event::{Event, Hold, Kind, Recipe, Record, Reserved, Segment};
+pub use grant::{AskedFor, Grant, Granted};
 pub use ids::{AskId, BatchId, CallId, EntryId, Epoch, Hash, Ids, LetterId, Seq, SessionId, Timestamp};
 pub use limit::{Admission, Limit, Limits, Standing, Wish};
 pub use outcome::{Answer, By, How, Outcome, Scope};
@@ -37,14 +39,14 @@ pub use owed::Permit;
 pub use part::Part;
 pub use queue::{QUEUE_MAX, Queue, Waiting};
 pub use retry::{WAIT_MAX, retry_after};
-pub use rule::{Decision, Rule, Rules, Touch, Verdict, judge, key_of, wildcard};
+pub use rule::{Decision, Judgement, Reader, Reading, Rule, Rules, Touch, Verdict, judge, key_of, wildcard};
 pub use seams::{
     Append, AppendError, Before, Block, BoxFuture, Clock, CommandLine, Ended, Finish, Head, Hook, HookedCall, Inbox, Lease, LeaseError,
     Letter, Live, Log, Look, Message, Model, ModelError, ModelFacts, ModelFailure, Ownership, Params, Posted, Process, Progress, ReadError,
     Reply, ReplyPart, Request, Role, SpawnError, Stop, Tool, ToolCall, ToolChoice, ToolContext, ToolSpec, Workspace,
 };
 pub use state::{Birth, CallState, Configuration, OpenCall, OpenStep, OpenTask, Retry, Round, Session, Transcript};
-pub use summary::{SUMMARY_VERSION, Status, Summary};
+pub use summary::{OpenAsk, SUMMARY_VERSION, Status, Summary};
 pub use task::{Spawn, To};
 pub use text::{EVENT_BYTES_MAX, INLINE_BYTES_MAX, Text, clip};
 pub use usage::{Prices, Usage};

@@ -103,6 +103,10 @@ pub enum Answer {
         #[serde(default, skip_serializing_if = "String::is_empty")]
         say: String,
     },
+    /// What the person says to a question.
+    Words {
+        say: String,
+    },
 }
 
 /// Who answered an ask, stopped or resumed something.

@@ -58,6 +58,9 @@ impl Session {
                 if self.resumed {
                     notes.push(Part::reminder(words::RESUMED));
                 }
+                if !self.undone.is_empty() {
+                    notes.push(Part::reminder(words::undone(&self.undone)));
+                }
                 if permit.closing {
                     notes.push(Part::reminder(words::CLOSING));
                 }

@@ -41,8 +41,23 @@ pub enum Part {
     },
     /// Where in a reply a call stood.
     Call { call: CallId },
-    /// A file this step changed: which, and the hashes before and after.
-    Patch { path: String, before: String, after: String },
+    /// A file that a call changed: which, and the hashes of its whole content before and after; empty where there was none.
+    Patch {
+        path: String,
+        before: String,
+        after: String,
+        /// Lines that came and went.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        added: u64,
+        #[serde(default, skip_serializing_if = "is_zero")]
+        removed: u64,
+        /// JSON text from which the content before can be made of the one after. Empty when nothing was recorded.
+        #[serde(default, skip_serializing_if = "Text::is_blank")]
+        change: Text,
+        /// The mode of a file that is gone now.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        mode: Option<u32>,
+    },
     /// The conversation before this point was summed up.
     Compaction { summary: Text },
     /// The step before this one failed and was tried again.
@@ -70,8 +85,8 @@ impl Part {
             Self::Text { text, .. } | Self::Compaction { summary: text } | Self::Subtask { prompt: text, .. } => vec![text],
             Self::Reasoning { text, signature } => std::iter::once(text).chain(signature).collect(),
             Self::File { data, .. } => data.iter_mut().collect(),
-            Self::Opaque { raw, .. } => vec![raw],
-            Self::Agent { .. } | Self::Call { .. } | Self::Patch { .. } | Self::Retry { .. } => Vec::new(),
+            Self::Opaque { raw: text, .. } | Self::Patch { change: text, .. } => vec![text],
+            Self::Agent { .. } | Self::Call { .. } | Self::Retry { .. } => Vec::new(),
         }
     }
 
@@ -80,8 +95,12 @@ impl Part {
             Self::Text { text, .. } | Self::Compaction { summary: text } | Self::Subtask { prompt: text, .. } => text.bytes(),
             Self::Reasoning { text, signature } => text.bytes() + signature.as_ref().map_or(0, Text::bytes),
             Self::File { data, .. } => data.as_ref().map_or(0, Text::bytes),
-            Self::Opaque { raw, .. } => raw.bytes(),
-            Self::Agent { .. } | Self::Call { .. } | Self::Patch { .. } | Self::Retry { .. } => 0,
+            Self::Opaque { raw: text, .. } | Self::Patch { change: text, .. } => text.bytes(),
+            Self::Agent { .. } | Self::Call { .. } | Self::Retry { .. } => 0,
         }
     }
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }

@@ -3,13 +3,21 @@
 //! The wildcard and the order are OpenCode's: the last rule whose key and pattern match wins, no match asks.
 //! Knows nothing of files, shells or people; what a call touches comes from the tool's look.
 
+use std::{fmt, sync::Arc};
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::text::clip;
+use crate::{
+    grant::{AskedFor, Grant},
+    text::clip,
+};
 
 /// What an event keeps of one touch; a shell command may be as long as a file.
 const TOUCH_BYTES_MAX: usize = 512;
+
+/// Keys that only a person can allow: no rule and no mode does, a rule may only deny.
+const PERSONS: [&str; 2] = ["protected", "question"];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -31,6 +39,10 @@ pub struct Rule {
     pub origin: String,
 }
 
+pub(crate) fn needs_a_person(key: &str) -> bool {
+    PERSONS.contains(&key)
+}
+
 /// One thing a call would reach.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Touch {
@@ -41,6 +53,11 @@ pub struct Touch {
 impl Touch {
     pub fn new(key: impl Into<String>, pattern: impl Into<String>) -> Self {
         Self { key: key.into(), pattern: pattern.into() }
+    }
+
+    /// Whether no rule and no mode may allow this: a file that would raise the agent's own rights, a question to the user.
+    pub fn needs_a_person(&self) -> bool {
+        needs_a_person(&self.key)
     }
 
     /// As it is recorded. The verdict was on the whole of it, and the call's input has it whole.
@@ -61,11 +78,47 @@ pub struct Decision {
     pub rule: Option<String>,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub origin: String,
+    /// Why, where a rule alone does not say it: which command of a line, and what is odd about it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub why: String,
+    /// For an ask: what a wider "yes" would allow from then on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub offers: Vec<Grant>,
 }
 
 impl Decision {
     pub fn allow() -> Self {
-        Self { verdict: Verdict::Allow, touch: None, rule: None, origin: String::new() }
+        Self::of(Verdict::Allow, None)
+    }
+
+    pub fn of(verdict: Verdict, touch: Option<Touch>) -> Self {
+        Self { verdict, touch, rule: None, origin: String::new(), why: String::new(), offers: Vec::new() }
+    }
+}
+
+/// A decision and everything a person would have to allow for it to become an allow.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Judgement {
+    pub decision: Decision,
+    /// Not empty for an ask.
+    pub asked: Vec<AskedFor>,
+}
+
+/// Reads a list of rules about one key where a wildcard is not enough: a shell line is every command it can run.
+pub trait Reading: Send + Sync + fmt::Debug {
+    /// Touches of this key are judged here and nowhere else.
+    fn key(&self) -> &str;
+    /// The strictest verdict of one list. Pure.
+    fn judge(&self, rules: &Rules) -> Judgement;
+}
+
+/// A reading that can be handed around with a look.
+#[derive(Debug, Clone)]
+pub struct Reader(pub Arc<dyn Reading>);
+
+impl PartialEq for Reader {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
@@ -104,25 +157,31 @@ impl Rules {
 
     /// The last rule that matches.
     pub fn matching(&self, touch: &Touch) -> Option<&Rule> {
-        self.0.iter().rev().find(|rule| wildcard(&touch.key, &rule.key) && wildcard(&touch.pattern, &rule.pattern))
+        self.0.iter().rev().find(|rule| wildcard(&touch.key, &rule.key) && matches_pattern(touch, &rule.pattern))
     }
 
     pub fn judge(&self, touch: &Touch) -> Decision {
         match self.matching(touch) {
+            // Whoever may write these files, or speak for the user, could allow itself anything.
+            Some(rule) if rule.action == Verdict::Allow && touch.needs_a_person() => Decision::of(Verdict::Ask, Some(touch.clone())),
             Some(rule) => Decision {
-                verdict: rule.action,
-                touch: Some(touch.clone()),
                 rule: Some(format!("{}({})", rule.key, rule.pattern)),
                 origin: rule.origin.clone(),
+                ..Decision::of(rule.action, Some(touch.clone()))
             },
-            None => Decision { verdict: Verdict::Ask, touch: Some(touch.clone()), rule: None, origin: String::new() },
+            None => Decision::of(Verdict::Ask, Some(touch.clone())),
         }
     }
 
     /// Whether the tool of this key is taken out of the request: the last rule whose key matches denies everything.
     pub fn disables(&self, key: &str) -> bool {
+        self.disabling(key).is_some()
+    }
+
+    /// The rule that takes it out.
+    pub fn disabling(&self, key: &str) -> Option<&Rule> {
         let last = self.0.iter().rev().find(|rule| wildcard(key, &rule.key));
-        last.is_some_and(|rule| rule.pattern == "*" && rule.action == Verdict::Deny)
+        last.filter(|rule| rule.pattern == "*" && rule.action == Verdict::Deny)
     }
 
     pub fn then(mut self, later: Self) -> Self {
@@ -143,19 +202,70 @@ pub fn key_of(tool: &str) -> &str {
 /// The strictest decision over everything a call touches: today's rules and every ceiling, each judged whole.
 /// A ceiling's allow lifts nothing. A call that touches nothing is judged by its tool's name, so that the set
 /// of things to check is never empty.
-pub fn judge(tool: &str, touches: &[Touch], rules: &Rules, ceiling: &[&Rules]) -> Decision {
+pub fn judge(tool: &str, touches: &[Touch], reader: Option<&Reader>, rules: &Rules, ceiling: &[&Rules]) -> Judgement {
     let bare = [Touch::new(key_of(tool), "*")];
-    let touches = if touches.is_empty() { &bare[..] } else { touches };
-    let mut strictest = Decision::allow();
-    for touch in touches {
-        for list in std::iter::once(&rules).chain(ceiling) {
-            let decision = list.judge(touch);
-            if strictest.verdict < decision.verdict || strictest.touch.is_none() {
-                strictest = decision;
+    let touches = if touches.is_empty() && reader.is_none() { &bare[..] } else { touches };
+    let mut found = Judgement { decision: Decision::allow(), asked: Vec::new() };
+    for list in std::iter::once(&rules).chain(ceiling) {
+        for touch in touches.iter().filter(|touch| reader.is_none_or(|reader| touch.key != reader.0.key())) {
+            found.take_in(list.judgement(touch));
+        }
+        if let Some(reader) = reader {
+            found.take_in(reader.0.judge(list));
+        }
+    }
+    found
+}
+
+impl Rules {
+    fn judgement(&self, touch: &Touch) -> Judgement {
+        let decision = self.judge(touch);
+        let asked = if decision.verdict == Verdict::Ask {
+            // Where a rule names some files, a yes to one of them is no yes to all.
+            let general = self.matching(touch).is_none_or(|rule| rule.pattern == "*");
+            vec![AskedFor::new(touch.clone(), !general || touch.needs_a_person())]
+        } else {
+            Vec::new()
+        };
+        Judgement { decision, asked }
+    }
+}
+
+impl Judgement {
+    fn take_in(&mut self, other: Self) {
+        if self.decision.verdict < other.decision.verdict || self.decision.touch.is_none() {
+            self.decision = other.decision;
+        }
+        for asked in other.asked {
+            match self.asked.iter_mut().find(|known| known.touch == asked.touch) {
+                Some(known) => known.exact |= asked.exact,
+                None => self.asked.push(asked),
             }
         }
     }
-    strictest
+}
+
+/// Whether a rule's or a grant's pattern is about this. `domain:HOST` is about the host of an address, and no wildcard
+/// over its text: `https://evil.example/?https://good.example/` is not at `good.example`.
+pub(crate) fn matches_pattern(touch: &Touch, pattern: &str) -> bool {
+    match pattern.strip_prefix("domain:") {
+        Some(domain) if touch.key == "webfetch" => {
+            host_of(&touch.pattern).is_some_and(|host| wildcard(&host, &domain.to_ascii_lowercase()))
+        }
+        _ => wildcard(&touch.pattern, pattern),
+    }
+}
+
+/// The host of an address, in lower case and without user, port and brackets.
+pub(crate) fn host_of(address: &str) -> Option<String> {
+    let (_, rest) = address.split_once("://")?;
+    let authority = rest.split(['/', '?', '#', '\\']).next()?;
+    let host = authority.rsplit('@').next()?;
+    let host = match host.strip_prefix('[') {
+        Some(bracketed) => bracketed.split(']').next()?,
+        None => host.split(':').next()?,
+    };
+    (!host.is_empty()).then(|| host.trim_end_matches('.').to_ascii_lowercase())
 }
 
 /// OpenCode's wildcard: `*` is any run of characters, `?` exactly one, the rest is literal, the whole input must match;

@@ -8,6 +8,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use crate::{
     command::Effect,
     event::{Hold, Kind, Recipe, Segment},
+    grant::Granted,
     ids::{AskId, CallId, Hash, Seq, SessionId, Timestamp},
     outcome::How,
     queue::Queue,
@@ -45,8 +46,10 @@ pub struct Session {
     pub(crate) tasks: BTreeMap<SessionId, OpenTask>,
     /// How many tasks were ever started.
     pub(crate) tasks_started: u64,
-    /// What a person allowed for the rest of this session.
-    pub(crate) grants: Rules,
+    /// What a person allowed for the rest of this session, or for more.
+    pub(crate) grants: Vec<Granted>,
+    /// Files that the user put back, and the model does not know yet.
+    pub(crate) undone: Vec<String>,
     pub(crate) transcript: Transcript,
     pub(crate) usage: Usage,
     /// What the provider last counted as input, cached or not.
@@ -92,6 +95,8 @@ pub struct OpenCall {
     /// How often the same call came in a row, with this one.
     pub repeats: u32,
     pub state: CallState,
+    /// What a person said to it.
+    pub answer: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -183,7 +188,8 @@ impl Session {
             misfires: 0,
             tasks: BTreeMap::new(),
             tasks_started: 0,
-            grants: Rules::default(),
+            grants: Vec::new(),
+            undone: Vec::new(),
             transcript: Transcript::default(),
             usage: Usage::default(),
             last_input: 0,
@@ -294,6 +300,11 @@ impl Session {
     /// Whether the model should be called when nothing else is open.
     pub(crate) fn wants_step(&self) -> bool {
         self.hold.is_none() && (self.answering || !self.queue.is_empty())
+    }
+
+    /// What answers in this session allow beyond one call.
+    pub fn grants(&self) -> &[Granted] {
+        &self.grants
     }
 
     pub fn open_asks(&self) -> impl Iterator<Item = (&AskId, &OpenCall)> {

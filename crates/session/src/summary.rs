@@ -3,14 +3,17 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    apply::granted,
     event::{Event, Hold, Kind, Record},
-    ids::{Seq, SessionId, Timestamp},
-    outcome::How,
+    grant::Granted,
+    ids::{AskId, CallId, Seq, SessionId, Timestamp},
+    outcome::{Answer, How, Scope},
+    rule::Decision,
     usage::Usage,
 };
 
 /// Raised whenever `apply` changes meaning; a stored view of another version is made anew.
-pub const SUMMARY_VERSION: u32 = 1;
+pub const SUMMARY_VERSION: u32 = 2;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -43,6 +46,21 @@ pub struct Summary {
     pub head: Seq,
     /// The last `Replied`, for showing the answer.
     pub last_reply: Option<Seq>,
+    /// Asks that wait for an answer, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub asks: Vec<OpenAsk>,
+    /// What answers in this session allow beyond one call.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub granted: Vec<Granted>,
+}
+
+/// An ask that waits for an answer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OpenAsk {
+    pub ask: AskId,
+    pub call: CallId,
+    pub at: Timestamp,
+    pub decision: Decision,
 }
 
 impl Summary {
@@ -64,6 +82,8 @@ impl Summary {
             updated: Timestamp::default(),
             head: 0,
             last_reply: None,
+            asks: Vec::new(),
+            granted: Vec::new(),
         }
     }
 
@@ -88,8 +108,14 @@ impl Summary {
             }
             Event::StepFailed { usage, .. } => self.usage += *usage,
             Event::Called { .. } => self.calls += 1,
-            Event::Asked { .. } => self.status = Status::Waiting,
-            Event::Answered { .. } | Event::Resumed { .. } | Event::TookOver { .. } => self.status = Status::Running,
+            Event::Asked { ask, call, decision } => {
+                self.status = Status::Waiting;
+                self.asks.push(OpenAsk { ask: ask.clone(), call: call.clone(), at: record.at, decision: decision.clone() });
+            }
+            Event::Answered { ask, answer, .. } => self.answered(ask, answer),
+            Event::CallFinished { call, .. } => self.asks.retain(|open| open.call != *call),
+            Event::Revoked { ask, .. } => self.granted.retain(|granted| granted.ask != *ask),
+            Event::Resumed { .. } | Event::TookOver { .. } => self.status = Status::Running,
             Event::Interrupted { hold: Hold::TakeOvers | Hold::ModelError, .. } => self.status = Status::Failed,
             Event::Interrupted { .. } => self.status = Status::Stopped,
             Event::LimitReached { .. } => self.status = Status::Limit,
@@ -102,6 +128,17 @@ impl Summary {
                 }
             }
             _ => {}
+        }
+    }
+
+    fn answered(&mut self, ask: &AskId, answer: &Answer) {
+        let Some(at) = self.asks.iter().position(|open| open.ask == *ask) else { return };
+        let open = self.asks.remove(at);
+        if let Answer::Yes { scope: scope @ (Scope::Session | Scope::Tree | Scope::Project) } = answer {
+            self.granted.extend(granted(ask, *scope, &open.decision));
+        }
+        if self.asks.is_empty() {
+            self.status = Status::Running;
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Words the kernel says to the model. What people read is worded in `api`.
 
-use crate::{ids::SessionId, rule::Decision};
+use crate::{grant::Granted, ids::SessionId, outcome::Scope, rule::Decision};
 
 pub(crate) const INTERRUPTED: &str = "interrupted";
 pub(crate) const SUPERSEDED: &str = "a more urgent message arrived";
@@ -11,13 +11,33 @@ pub(crate) const MISFIRES: &str = "Several calls in a row could not be understoo
 pub(crate) const RESUMED: &str =
     "The turn was interrupted before it was finished, and is now resumed. Go on from where it stopped; check what is already done.";
 
+/// Said to the model after the user put files back.
+pub(crate) fn undone(paths: &[String]) -> String {
+    format!(
+        "The user undid your changes to these files; they are as they were before: {}. Read them again before you change them, and do not make the same changes again unless the user asks.",
+        paths.join(", ")
+    )
+}
+
 /// Said with the closing step.
 pub(crate) const CLOSING: &str = "The step limit is reached: this is your last message and no tool can be called. Sum up what you did, what you found and what is left to do.";
 
 pub(crate) fn denied(decision: &Decision) -> String {
     let rule = decision.rule.as_deref().unwrap_or("no rule allows it");
     let origin = if decision.origin.is_empty() { String::new() } else { format!(" ({})", decision.origin) };
-    format!("Denied by the rule {rule}{origin}. It will be denied again: do it another way, or tell the user what you would need.")
+    let why = if decision.why.is_empty() { String::new() } else { format!(" {}.", decision.why) };
+    format!("Denied by the rule {rule}{origin}.{why} It will be denied again: do it another way, or tell the user what you would need.")
+}
+
+/// Where a verdict comes from that no rule gave.
+pub(crate) fn granted(granted: &Granted) -> String {
+    let scope = match granted.scope {
+        Scope::Once => "once",
+        Scope::Session => "for the session",
+        Scope::Tree => "for the tree",
+        Scope::Project => "for the project",
+    };
+    format!("the answer to {} ({scope})", granted.ask)
 }
 
 pub(crate) fn nobody(decision: &Decision) -> String {
@@ -25,7 +45,8 @@ pub(crate) fn nobody(decision: &Decision) -> String {
     if decision.touch.as_ref().is_some_and(|touch| touch.key == "doom_loop") {
         return "You made the same call several times in a row and it was not run again. Its result will not change: use what you have, or try something else.".into();
     }
-    format!("This needs a person's permission{what}, and nobody can be asked here. Do it another way, or tell the user what to allow.")
+    let why = if decision.why.is_empty() { String::new() } else { format!(" ({})", decision.why) };
+    format!("This needs a person's permission{what}{why}, and nobody can be asked here. Do it another way, or tell the user what to allow.")
 }
 
 pub(crate) fn refused(say: &str) -> String {

@@ -109,7 +109,17 @@ impl<'a> World<'a> {
             let scenario = self.scenario;
             let (asking, looks) = (scenario.asking, scenario.looks);
             let mut draft = session.draft(BatchId::new(self.ids.fresh("evt_")), Timestamp(self.now));
-            let given = Given { now: Timestamp(self.now), ids: &self.ids, chance: 0.0, rules: &rules, ceiling: &[], asking, looks };
+            let given = Given {
+                now: Timestamp(self.now),
+                ids: &self.ids,
+                chance: 0.0,
+                rules: &rules,
+                ceiling: &[],
+                asking,
+                mode: Default::default(),
+                grants: &[],
+                looks,
+            };
             opening.drain(..).for_each(|command| draft.decide(command, &given));
             let mut taken = Vec::new();
             for letter in due {
@@ -188,7 +198,11 @@ impl<'a> World<'a> {
                 let open = session.call(call).expect("it is open");
                 let refused = open.tool == "refused";
                 let touches = vec![Touch::new(open.tool.as_str(), "amended")];
-                let look = if refused { Err("no".into()) } else { Ok(Look { touches, repeatable: open.repeatable, title: String::new() }) };
+                let look = if refused {
+                    Err("no".into())
+                } else {
+                    Ok(Look { touches, repeatable: open.repeatable, title: String::new(), ..Look::default() })
+                };
                 vec![Command::Report(Report::Looked { call: call.clone(), input: "amended".into(), look, by: "hook".into() })]
             }
             Effect::RunCall { call } => {
@@ -365,6 +379,24 @@ fn undisturbed() -> Vec<Scenario> {
                 tell(("asked", 1), |session| first_ask(session, Answer::Yes { scope: Scope::Session })),
                 tell(("answered", 1), |session| first_ask(session, Answer::No { say: "not now".into() })),
                 tell(("replied", 2), |session| first_ask(session, Answer::Yes { scope: Scope::Once })),
+            ],
+        ),
+        plain(
+            "an answer that is taken back, and files that are put back",
+            &[Calls(&[("ask", "1")]), Calls(&[("ask", "1"), ("question", "2")]), Done, Done],
+            vec![
+                go(),
+                tell(("asked", 1), |session| first_ask(session, Answer::Yes { scope: Scope::Project })),
+                tell(("answered", 1), |session| {
+                    let ask = session.grants().first().map(|granted| granted.ask.clone());
+                    ask.map(|ask| Command::Revoke { ask, by: By::User })
+                }),
+                tell(("replied", 2), |session| first_ask(session, Answer::Yes { scope: Scope::Once })),
+                tell(("replied", 2), |session| first_ask(session, Answer::Words { say: "blue".into() })),
+                tell(("ended", 1), |_| {
+                    Some(Command::Undone { calls: vec![posse_session::CallId::new("call_1")], paths: vec!["a.rs".into()] })
+                }),
+                tell(("undone", 1), |_| user("two")),
             ],
         ),
         Scenario { asking: Asking::Nobody, ..plain("nobody to ask", &[Calls(&[("ask", "1"), ("touch", "2")]), Done], vec![go()]) },

@@ -158,8 +158,17 @@ impl<'a> World<'a> {
     }
 
     fn draft(&self, at: usize, commands: Vec<Command>, begins: bool) -> Draft {
-        let given =
-            Given { now: Timestamp(0), ids: &self.ids, chance: 0.0, rules: self.rules, ceiling: &[], asking: Asking::Nobody, looks: false };
+        let given = Given {
+            now: Timestamp(0),
+            ids: &self.ids,
+            chance: 0.0,
+            rules: self.rules,
+            ceiling: &[],
+            asking: Asking::Nobody,
+            mode: Default::default(),
+            grants: &[],
+            looks: false,
+        };
         let mut draft = self.nodes[at].session.draft(BatchId::new(self.ids.fresh("evt_")), Timestamp(0));
         commands.into_iter().for_each(|command| draft.decide(command, &given));
         if begins {

@@ -155,6 +155,8 @@ fn given(play: &Play) -> posse_session::Given<'_> {
         rules: &play.rules,
         ceiling: &[],
         asking: posse_session::Asking::Open,
+        mode: Default::default(),
+        grants: &[],
         looks: false,
     }
 }
@@ -529,7 +531,45 @@ fn asks() {
         ("say; step; reply +ask=x; yes tree; start; finish ok; step; reply +ask=x", "replied 1, called c2 allow"),
         ("say; step; reply +ask=x; yes project; start; finish ok; step; reply +ask=x", "replied 1, called c2 allow"),
         ("say; step; reply +ask=x; yes project; start; finish ok; step; reply +ask=y", "replied 1, called c2 ask, asked c2 ask"),
+        // Vector 38: what a rule allows asks nobody. Vector 39: what a rule denies is denied.
+        ("say; step; reply +touch", "replied 1, called c1 allow"),
+        ("say; step; reply +deny", "replied 1, called c1 deny, c1 denied"),
+        // Vector 43: a wider yes settles the other open asks it covers, and no others.
+        ("say; step; reply +ask=x +ask=x +ask=y; yes session", "answered c1 yes by user, answered c2 yes by kernel"),
+        ("say; step; reply +ask=x +ask=x; yes once", "answered c1 yes by user"),
+        // What was taken back asks again; it can be taken back once.
+        ("say; step; reply +ask=x; yes session; start; finish ok; revoke; step; reply +ask=x", "replied 1, called c2 ask, asked c2 ask"),
+        ("say; step; reply +ask=x; yes session; revoke; revoke", ""),
+        ("say; step; reply +ask=x; yes once; revoke", ""),
+        // Answers in other sessions, as the store knows them.
+        ("granted ask x; say; step; reply +ask=x", "replied 1, called c1 allow"),
+        ("granted ask x; say; step; reply +ask=y", "replied 1, called c1 ask, asked c1 ask"),
+        ("granted deny x; say; step; reply +deny=x", "replied 1, called c1 deny, c1 denied"),
     ]);
+    // A mode answers for the user: never a deny, never what needs a person.
+    facts(&[
+        ("mode bypass; say; step; reply +ask", "replied 1, called c1 ask, asked c1 ask, answered c1 yes by policy"),
+        ("mode bypass; nobody; say; step; reply +ask", "replied 1, called c1 ask, asked c1 ask, answered c1 yes by policy"),
+        ("mode bypass; say; step; reply +deny", "replied 1, called c1 deny, c1 denied"),
+        ("mode bypass; say; step; reply +protected", "replied 1, called c1 ask, asked c1 protected"),
+        ("mode bypass; say; step; reply +question", "replied 1, called c1 ask, asked c1 question"),
+        ("mode accept; say; step; reply +ask", "replied 1, called c1 ask, asked c1 ask"),
+        // An ask that outlived its process is answered by the mode of the next one.
+        ("say; step; reply +ask; mode bypass; takeover", "answered c1 yes by policy"),
+        ("say; step; reply +ask; nobody; takeover", "answered c1 no by policy, c1 denied"),
+    ]);
+    // A question is answered with words, and only a question is.
+    facts(&[
+        ("say; step; reply +question; words the blue one", "answered c1 words by user"),
+        ("say; step; reply +question; yes", "answered c1 words by user"),
+        ("say; step; reply +ask; words go on", "answered c1 yes by user"),
+        ("nobody; say; step; reply +question", "replied 1, called c1 ask, asked c1 question, answered c1 no by policy, c1 denied"),
+    ]);
+    let play = Play::of("say; step; reply +question; words the blue one; start");
+    assert_eq!(play.session.calls()[0].answer.as_deref(), Some("the blue one"));
+    let play = Play::of("granted ask x; say; step; reply +ask=x");
+    let Event::Called { decision: Some(decision), .. } = &play.facts[1] else { panic!("{:?}", play.facts) };
+    assert_eq!((decision.rule.as_deref(), decision.origin.as_str()), (Some("ask(x)"), "the answer to ask_far (for the project)"));
     let play = Play::of("say; step; reply +ask; no not today");
     assert!(outcome_words(&play).contains("not today"), "{}", outcome_words(&play));
     let play = Play::of("nobody; say; step; reply +ask");

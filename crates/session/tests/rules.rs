@@ -138,7 +138,7 @@ fn the_strictest_of_todays_rules_and_every_ceiling_counts() {
     ];
     for (today, first, second, expected) in rows {
         let ceiling: Vec<Rules> = [first, second].iter().filter(|rules| !rules.is_empty()).map(|rules| parse(rules)).collect();
-        let found = judge("edit", &[Touch::new("edit", "src/a.rs")], &parse(today), &ceiling.iter().collect::<Vec<_>>());
+        let found = judge("edit", &[Touch::new("edit", "src/a.rs")], None, &parse(today), &ceiling.iter().collect::<Vec<_>>()).decision;
         assert_eq!(found.verdict, verdict(expected), "{today} under {first} and {second}");
     }
 }
@@ -147,22 +147,25 @@ fn the_strictest_of_todays_rules_and_every_ceiling_counts() {
 fn the_strictest_touch_counts_and_is_named() {
     let rules = parse("*:*:allow, bash:curl *:ask, bash:rm *:deny");
     let touches = [Touch::new("bash", "ls"), Touch::new("bash", "curl x"), Touch::new("bash", "rm x"), Touch::new("bash", "ls")];
-    let expected =
-        Decision { verdict: Verdict::Deny, touch: Some(touches[2].clone()), rule: Some("bash(rm *)".into()), origin: String::new() };
-    assert_eq!(judge("bash", &touches, &rules, &[]), expected);
+    let expected = Decision { rule: Some("bash(rm *)".into()), ..Decision::of(Verdict::Deny, Some(touches[2].clone())) };
+    assert_eq!(judge("bash", &touches, None, &rules, &[]).decision, expected);
     // Vector 40: a deny wins over an earlier ask.
-    assert_eq!(judge("bash", &touches[1..3], &rules, &[]).verdict, Verdict::Deny);
-    assert_eq!(judge("bash", &touches[..2], &rules, &[]).verdict, Verdict::Ask);
+    assert_eq!(judge("bash", &touches[1..3], None, &rules, &[]).decision.verdict, Verdict::Deny);
+    assert_eq!(judge("bash", &touches[..2], None, &rules, &[]).decision.verdict, Verdict::Ask);
 }
 
 #[test]
 fn a_call_that_touches_nothing_is_judged_by_its_name() {
     let rows = [("", "ask"), ("bare:*:deny", "deny"), ("bash:*:allow", "ask"), ("*:*:allow", "allow"), ("bare:x:allow", "ask")];
     for (rules, expected) in rows {
-        assert_eq!(judge("bare", &[], &parse(rules), &[]).verdict, verdict(expected), "{rules}");
+        assert_eq!(judge("bare", &[], None, &parse(rules), &[]).decision.verdict, verdict(expected), "{rules}");
     }
-    assert_eq!(judge("bare", &[], &parse("*:*:allow"), &[&parse("")]).verdict, Verdict::Ask, "an empty ceiling allows nothing");
-    assert_eq!(judge("write", &[], &parse("*:*:allow, edit:*:deny"), &[]).verdict, Verdict::Deny, "write is judged as edit");
+    assert_eq!(
+        judge("bare", &[], None, &parse("*:*:allow"), &[&parse("")]).decision.verdict,
+        Verdict::Ask,
+        "an empty ceiling allows nothing"
+    );
+    assert_eq!(judge("write", &[], None, &parse("*:*:allow, edit:*:deny"), &[]).decision.verdict, Verdict::Deny, "write is judged as edit");
 }
 
 /// A session whose third rule asks about `ask`, and which was granted `ask=x` for the session.

@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 use common::{every_name, one_of_each, one_of_each_part, play::Play, record, rules};
 use posse_session::{
     Answer, AskId, Asking, BatchId, By, CallId, Command, Decision, EVENT_BYTES_MAX, Effect, EffectKey, Entry, EntryId, Event, Finish,
-    Given, Hash, Hold, How, Letter, Limit, Look, ModelFailure, Outcome, Part, Permit, Priority, Record, Report, Reserved, Scope, Segment,
-    Session, SessionId, Source, Summary, Text, Timestamp, To, Touch, Usage, Verdict, Wanted,
+    Given, Grant, Hash, Hold, How, Letter, Limit, Look, ModelFailure, Outcome, Part, Permit, Priority, Record, Report, Reserved, Scope,
+    Segment, Session, SessionId, Source, Summary, Text, Timestamp, To, Touch, Usage, Verdict, Wanted,
 };
 use proptest::prelude::*;
 
@@ -59,7 +59,9 @@ fn every_value_inside_an_event_round_trips() {
         Letter::Say { entry },
         Letter::Answer { ask: AskId::new("a"), answer: Answer::No { say: "no".into() } },
         Letter::Stop { tree: true },
+        Letter::Answer { ask: AskId::new("a"), answer: Answer::Words { say: "blue".into() } },
         Letter::Resume,
+        Letter::Revoke { ask: AskId::new("a") },
         Letter::Detach { task: SessionId::new("t") },
     ]);
     assert_eq!(serde_json::to_string(&Hold::TakeOvers).expect("json"), "\"take_overs\"");
@@ -87,7 +89,7 @@ fn the_corpus_has_every_event_and_folds_to_what_it_always_was() {
     for record in &records {
         play.session.apply(record);
         summary.apply(record);
-        if [5, 13, 20, 25, 27, 30, 31, 33, 34, 39].contains(&record.seq) {
+        if [5, 13, 20, 25, 27, 30, 31, 33, 34, 39, 41].contains(&record.seq) {
             found.push(format!("{}: {}", record.seq, play.state()));
         }
     }
@@ -102,13 +104,14 @@ fn the_corpus_has_every_event_and_folds_to_what_it_always_was() {
         "33: owed: conclude 1 | queue: msg_4 | held: limit | round 1 open",
         "34: settled | queue: msg_4 | held: limit | round 1 limit",
         "39: owed: model 2 | queue: msg_4, msg_5 | round 2 open",
+        "41: owed: model 2 | queue: msg_4, msg_5 | round 2 open",
     ]
     .map(|line| (1..=5).fold(line.to_owned(), |line, number| line.replace(&format!(" c{number}"), &format!(" call_{number}"))));
     assert_eq!(found, expected);
     let segments: Vec<(u64, u64)> = play.session.segments().iter().map(|segment| (segment.from, segment.to)).collect();
-    assert_eq!(segments, [(35, 36), (37, 39)], "the summary, and what came after the undo");
+    assert_eq!(segments, [(35, 36), (37, 41)], "the summary, and what came after the undo");
     assert_eq!((play.session.usage().input, play.session.usage().output, play.session.last_reply()), (100, 20, Some(7)));
-    assert_eq!((play.session.is_foreign(), play.session.tasks_started(), play.session.head()), (false, 2, 39));
+    assert_eq!((play.session.is_foreign(), play.session.tasks_started(), play.session.head()), (false, 2, 41));
     assert_eq!((summary.calls, summary.title.as_str(), summary.agent.as_str()), (5, "an old one", "build"));
     assert_eq!(Session::fold(id, &records), play.session);
 }
@@ -176,6 +179,7 @@ fn no_event_that_is_decided_is_large() {
             touches: (0..20).map(|_| Touch::new(["ask", "deny", "touch"][number % 3], format!("{number}{long}"))).collect(),
             repeatable: false,
             title: long.clone(),
+            ..Look::default()
         }),
     };
     // Few enough with their full length to be quick, then very many.
@@ -253,10 +257,8 @@ fn entry_id() -> impl Strategy<Value = EntryId> {
 fn decision() -> impl Strategy<Value = Decision> {
     let verdict = prop_oneof![Just(Verdict::Allow), Just(Verdict::Ask), Just(Verdict::Deny)];
     (verdict, any::<bool>()).prop_map(|(verdict, touches)| Decision {
-        verdict,
-        touch: touches.then(|| Touch::new("ask", "x")),
-        rule: None,
-        origin: String::new(),
+        offers: if touches { vec![Grant { key: "ask".into(), pattern: "x".into(), exact: true }] } else { Vec::new() },
+        ..Decision::of(verdict, touches.then(|| Touch::new("ask", "x")))
     })
 }
 
@@ -414,7 +416,7 @@ proptest! {
         let session = fold(&records);
         let rules = rules();
         let ids = common::Counter::default();
-        let given = Given { now: Timestamp(5), ids: &ids, chance: 0.5, rules: &rules, ceiling: &[], asking: Asking::Nobody, looks: false };
+        let given = Given { now: Timestamp(5), ids: &ids, chance: 0.5, rules: &rules, ceiling: &[], asking: Asking::Nobody, mode: Default::default(), grants: &[], looks: false };
         let commands = [
             Command::TakeOver,
             Command::Say(Entry::user(EntryId::new("new"), "hi")),
@@ -447,7 +449,7 @@ proptest! {
         let session = fold(&records(events));
         let rules = rules();
         let ids = common::Counter::default();
-        let given = Given { now: Timestamp(5), ids: &ids, chance: 0.5, rules: &rules, ceiling: &[], asking: Asking::Open, looks: false };
+        let given = Given { now: Timestamp(5), ids: &ids, chance: 0.5, rules: &rules, ceiling: &[], asking: Asking::Open, mode: Default::default(), grants: &[], looks: false };
         let stale = 77;
         let call = CallId::new("long gone");
         let task = SessionId::new("long gone");
@@ -494,6 +496,15 @@ proptest! {
         prop_assert_eq!(event.is_understood(), ignorable);
         prop_assert_eq!(serde_json::to_string(&event).expect("json"), json);
     }
+}
+
+/// Logs of the first version know a patch by its hashes alone.
+#[test]
+fn an_old_patch_is_read_and_comes_back_as_it_was() {
+    let json = r#"{"type":"patch","path":"a.rs","before":"","after":"12ab"}"#;
+    let part: Part = serde_json::from_str(json).expect("a part");
+    assert!(matches!(&part, Part::Patch { added: 0, removed: 0, mode: None, change, .. } if change.is_blank()), "{part:?}");
+    assert_eq!(serde_json::to_string(&part).expect("json"), json);
 }
 
 /// A log nobody writes: two open calls of one id.

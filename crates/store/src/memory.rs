@@ -296,6 +296,13 @@ impl Log for Memory {
         })
     }
 
+    fn with_asks(&self) -> BoxFuture<'_, Result<Vec<Summary>, ReadError>> {
+        Box::pin(async move {
+            let all = self.summaries(None).await?;
+            Ok(all.into_iter().filter(|summary| !summary.asks.is_empty() || !summary.granted.is_empty()).collect())
+        })
+    }
+
     fn remove<'a>(&'a self, owner: &'a Ownership) -> BoxFuture<'a, Result<u64, AppendError>> {
         Box::pin(async move {
             let mut state = self.state();

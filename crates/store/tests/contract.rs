@@ -6,7 +6,10 @@ mod support;
 
 use std::time::Duration;
 
-use posse_session::{AppendError, BatchId, EVENT_BYTES_MAX, Event, LeaseError, LetterId, Posted, ReadError, Record, SessionId, Summary};
+use posse_session::{
+    Answer, AppendError, AskId, BatchId, By, CallId, Decision, EVENT_BYTES_MAX, Event, Grant, LeaseError, LetterId, Posted, ReadError,
+    Record, Scope, SessionId, Summary, Touch, Verdict,
+};
 use posse_store::{Memory, Sqlite};
 use serde_json::json;
 use tokio::time::timeout;
@@ -221,6 +224,33 @@ async fn lists_are_newest_first(store: &dyn Store) {
     assert_eq!(*a, folded);
 }
 
+async fn asks_and_lasting_answers_are_found_quickly(store: &dyn Store) {
+    for root in ["ses_a", "ses_b"] {
+        let mut owner = Owner::of(store, root).await;
+        owner.append(vec![created(root), queued("is \"asks\":[ in here?")]).await;
+    }
+    assert_eq!(store.with_asks().await.unwrap(), []);
+    let mut owner = Owner::of(store, "ses_a").await;
+    owner.append(vec![asked("ask_1")]).await;
+    let [found] = &store.with_asks().await.unwrap()[..] else { panic!("one session has an ask") };
+    assert_eq!((found.session.as_str(), found.asks[0].ask.as_str(), found.granted.len()), ("ses_a", "ask_1", 0));
+    owner.append(vec![answered("ask_1")]).await;
+    let [found] = &store.with_asks().await.unwrap()[..] else { panic!("one session has a lasting answer") };
+    assert_eq!((found.asks.len(), found.granted[0].grant.to_string().as_str(), found.granted[0].scope), (0, "edit(*)", Scope::Project));
+    owner.append(vec![Event::Revoked { ask: AskId::new("ask_1"), by: By::User }]).await;
+    assert_eq!(store.with_asks().await.unwrap(), []);
+}
+
+fn asked(ask: &str) -> Event {
+    let offers = vec![Grant { key: "edit".into(), pattern: "*".into(), exact: false }];
+    let decision = Decision { offers, ..Decision::of(Verdict::Ask, Some(Touch::new("edit", "a.rs"))) };
+    Event::Asked { ask: AskId::new(ask), call: CallId::new("call_1"), decision }
+}
+
+fn answered(ask: &str) -> Event {
+    Event::Answered { ask: AskId::new(ask), call: CallId::new("call_1"), answer: Answer::Yes { scope: Scope::Project }, by: By::User }
+}
+
 fn names(summaries: &[Summary]) -> Vec<&str> {
     summaries.iter().map(|summary| summary.session.as_str()).collect()
 }
@@ -367,6 +397,7 @@ contract! {
     a_follower_wakes_when_the_log_grows
     a_letter_rings
     lists_are_newest_first
+    asks_and_lasting_answers_are_found_quickly
     removing_a_tree_keeps_what_others_use
     only_the_owner_removes
     facts_of_a_later_version_are_kept_as_they_came

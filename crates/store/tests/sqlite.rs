@@ -33,6 +33,19 @@ fn raw(folder: &Path) -> Connection {
     Connection::open(folder.join("posse.db")).expect("the file opens")
 }
 
+/// Every reply with calls looks for lasting answers: it must not read the views of ten thousand sessions for it.
+#[tokio::test]
+async fn asks_are_found_by_an_index() {
+    let folder = tempfile::tempdir().unwrap();
+    let _store = open(folder.path());
+    let plan = "EXPLAIN QUERY PLAN SELECT key, id, version, body FROM summaries JOIN sessions ON session = key
+        WHERE instr(body, '\"asks\":[') + instr(body, '\"granted\":[')";
+    let raw = raw(folder.path());
+    let mut statement = raw.prepare(plan).unwrap();
+    let steps: Vec<String> = statement.query_map([], |row| row.get(3)).unwrap().map(Result::unwrap).collect();
+    assert!(steps.iter().any(|step| step.contains("summaries_with_asks")), "{steps:?}");
+}
+
 #[tokio::test]
 async fn two_handles_see_each_others_writes() {
     let folder = tempfile::tempdir().unwrap();

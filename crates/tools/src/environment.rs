@@ -108,45 +108,119 @@ fn from_variables(variables: impl Iterator<Item = (String, String)>) -> Vec<(Str
 mod tests {
     use super::*;
 
+    /// What must never reach a command, by the reason why.
+    const OUTSIDE: &[(&str, &[&str])] = &[
+        (
+            "keys of providers and clouds",
+            &[
+                "ANTHROPIC_API_KEY",
+                "ANTHROPIC_AUTH_TOKEN",
+                "OPENAI_API_KEY",
+                "GEMINI_API_KEY",
+                "GOOGLE_API_KEY",
+                "OPENROUTER_API_KEY",
+                "DEEPSEEK_API_KEY",
+                "GROQ_API_KEY",
+                "MISTRAL_API_KEY",
+                "XAI_API_KEY",
+                "AZURE_OPENAI_API_KEY",
+                "AWS_ACCESS_KEY_ID",
+                "AWS_SECRET_ACCESS_KEY",
+                "AWS_SESSION_TOKEN",
+                "GOOGLE_APPLICATION_CREDENTIALS",
+                "GITHUB_TOKEN",
+                "GH_TOKEN",
+                "NPM_TOKEN",
+                "CARGO_REGISTRY_TOKEN",
+                "HF_TOKEN",
+                "DATABASE_URL",
+                "MY_SECRET",
+            ],
+        ),
+        ("code for the loader", &["LD_PRELOAD", "LD_LIBRARY_PATH", "LD_AUDIT", "LD_DEBUG_OUTPUT", "DYLD_INSERT_LIBRARIES", "GCONV_PATH"]),
+        ("code for shells", &["BASH_ENV", "ENV", "PROMPT_COMMAND", "PS4", "SHELLOPTS", "BASHOPTS", "CDPATH", "IFS", "BASH_FUNC_ls%%"]),
+        (
+            "code for git",
+            &[
+                "GIT_SSH_COMMAND",
+                "GIT_SSH",
+                "GIT_EXEC_PATH",
+                "GIT_EXTERNAL_DIFF",
+                "GIT_PROXY_COMMAND",
+                "GIT_ASKPASS",
+                "GIT_DIR",
+                "GIT_WORK_TREE",
+                "GIT_CONFIG",
+                "GIT_CONFIG_GLOBAL",
+                "GIT_CONFIG_COUNT",
+                "GIT_CONFIG_KEY_0",
+                "GIT_CONFIG_VALUE_0",
+                "GIT_TEMPLATE_DIR",
+                "GIT_TRACE",
+                "GIT_SEQUENCE_EDITOR",
+            ],
+        ),
+        (
+            "pagers and editors",
+            &["EDITOR", "VISUAL", "LESS", "LESSOPEN", "LESSCLOSE", "MANPAGER", "BROWSER", "SSH_ASKPASS", "SUDO_ASKPASS"],
+        ),
+        (
+            "code for interpreters and tools",
+            &[
+                "NODE_OPTIONS",
+                "NODE_PATH",
+                "PYTHONSTARTUP",
+                "PYTHONPATH",
+                "PYTHONHOME",
+                "PERL5OPT",
+                "PERL5LIB",
+                "RUBYOPT",
+                "RUBYLIB",
+                "JAVA_TOOL_OPTIONS",
+                "_JAVA_OPTIONS",
+                "RUSTC_WRAPPER",
+                "RUSTFLAGS",
+                "MAKEFLAGS",
+                "RIPGREP_CONFIG_PATH",
+                "npm_config_script_shell",
+            ],
+        ),
+        (
+            "ways to other programs",
+            &["SSH_AUTH_SOCK", "SSH_AGENT_PID", "GPG_AGENT_INFO", "DBUS_SESSION_BUS_ADDRESS", "DOCKER_HOST", "DISPLAY", "TMUX"],
+        ),
+        ("ours", &["POSSE_CALL", "POSSE_HOME", "POSSE_CONFIG", "POSSE_CONFIG_CONTENT", "POSSE_CRASH_AT", "POSSE_LOG"]),
+    ];
+
+    fn inside(outside: impl IntoIterator<Item = (String, String)>) -> Vec<String> {
+        from_variables(outside.into_iter()).iter().map(|(name, value)| format!("{name}={value}")).collect()
+    }
+
     #[test]
     fn only_what_is_named_passes() {
-        let outside = [
-            ("PATH", "/bin"),
-            ("HOME", "/h"),
-            ("LC_ALL", "C"),
-            ("XDG_RUNTIME_DIR", "/r"),
-            ("ANTHROPIC_API_KEY", "secret"),
-            ("OPENAI_API_KEY", "secret"),
-            ("GIT_SSH_COMMAND", "evil"),
-            ("GIT_PAGER", "evil"),
-            ("LD_PRELOAD", "evil"),
-            ("BASH_ENV", "evil"),
-            ("ENV", "evil"),
-            ("PAGER", "less"),
-            ("EDITOR", "vi"),
-            ("NODE_OPTIONS", "evil"),
-            ("SSH_AUTH_SOCK", "/s"),
-            ("POSSE_CALL", "outer"),
-            ("PROMPT_COMMAND", "evil"),
-            ("BASH_FUNC_ls%%", "() { evil; }"),
+        let named = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let expected = [
+            "DEBIAN_FRONTEND=noninteractive",
+            "GIT_EDITOR=true",
+            "GIT_PAGER=cat",
+            "GIT_TERMINAL_PROMPT=0",
+            "HOME=/h",
+            "LC_ALL=C",
+            "PAGER=cat",
+            "PATH=/bin",
+            "POSSE=1",
+            "XDG_RUNTIME_DIR=/r",
         ];
-        let inside = from_variables(outside.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())));
-        let shown: Vec<String> = inside.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        assert_eq!(
-            shown,
-            [
-                "DEBIAN_FRONTEND=noninteractive",
-                "GIT_EDITOR=true",
-                "GIT_PAGER=cat",
-                "GIT_TERMINAL_PROMPT=0",
-                "HOME=/h",
-                "LC_ALL=C",
-                "PAGER=cat",
-                "PATH=/bin",
-                "POSSE=1",
-                "XDG_RUNTIME_DIR=/r",
-            ]
-        );
+        let wanted = [("PATH", "/bin"), ("HOME", "/h"), ("LC_ALL", "C"), ("XDG_RUNTIME_DIR", "/r")];
+        let wanted = wanted.map(|(name, value)| named(name, value));
+        // What we set ourselves is ours, whatever it was outside.
+        let replaced = SET.iter().map(|(name, _)| named(name, "evil"));
+        assert_eq!(inside(wanted.clone().into_iter().chain(replaced)), expected);
+        for (why, names) in OUTSIDE {
+            for name in *names {
+                assert_eq!(inside(wanted.clone().into_iter().chain([named(name, "evil")])), expected, "{why}: {name}");
+            }
+        }
     }
 
     #[test]

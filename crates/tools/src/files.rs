@@ -4,26 +4,31 @@
 //! or of words around a result.
 
 use std::{
+    collections::HashMap,
     ffi::OsStr,
     fs::{self, File, OpenOptions},
-    hash::{BuildHasher, Hasher, RandomState},
     io::{self, Read, Write},
     os::{
-        fd::{AsFd, AsRawFd, OwnedFd},
-        unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown},
+        fd::OwnedFd,
+        unix::fs::{MetadataExt, PermissionsExt},
     },
-    path::Path,
-    sync::{Mutex, MutexGuard, PoisonError},
+    path::{Path, PathBuf},
+    sync::{LazyLock, Mutex, MutexGuard, PoisonError},
 };
 
-use posse_session::{Part, ToolContext};
+use posse_session::ToolContext;
 use rustix::{
-    fs::{Access, AtFlags, CWD, Mode, OFlags, ResolveFlags, accessat, fsync, mkdirat, openat, openat2, renameat, unlinkat},
+    fs::{Access, AtFlags, Mode, OFlags, accessat, fsync, mkdirat, openat, unlinkat},
     io::Errno,
 };
 use serde_json::{Map, Value, json};
 
-use crate::{paths::Place, private::Private};
+use crate::{
+    paths::Place,
+    private::Private,
+    root::{Found, Identity, changed, identity},
+    temporary::Temporary,
+};
 
 /// Larger files are data, not text that a model edits.
 pub(crate) const EDITED_BYTES_MAX: u64 = 10 * 1024 * 1024;
@@ -52,32 +57,18 @@ pub(crate) fn open_regular(path: &Path, private: &Private) -> io::Result<(File, 
 }
 
 pub(crate) fn open_regular_with(path: &Path, private: &Private, options: &mut OpenOptions) -> io::Result<(File, fs::Metadata)> {
-    // A handle that cannot read: it blocks on nothing, and closing it drops no lock.
-    let handle = File::from(without_links(path, OFlags::PATH)?);
-    let metadata = handle.metadata()?;
-    refuse(&metadata, private)?;
-    let again = format!("/proc/self/fd/{}", handle.as_raw_fd());
-    Ok((options.custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(again)?, metadata))
+    open_found(private.find(path)?, private, options)
+}
+
+/// The same of what was found before.
+pub(crate) fn open_found(found: Found, private: &Private, options: &mut OpenOptions) -> io::Result<(File, fs::Metadata)> {
+    refuse(&found.metadata, private)?;
+    Ok((found.open(options)?, found.metadata))
 }
 
 /// A folder to be listed, with the same care about links.
-pub(crate) fn open_folder(path: &Path) -> io::Result<fs::ReadDir> {
-    let handle = without_links(path, OFlags::PATH | OFlags::DIRECTORY)?;
-    fs::read_dir(format!("/proc/self/fd/{}", handle.as_raw_fd()))
-}
-
-fn without_links(path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
-    let flags = flags | OFlags::CLOEXEC;
-    match openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
-        // Kernels before 5.6 and some sandboxes; there at least the last name is no link.
-        Err(Errno::NOSYS | Errno::PERM) => openat(CWD, path, flags | OFlags::NOFOLLOW, Mode::empty()).map_err(io::Error::from),
-        Err(Errno::LOOP) => Err(changed()),
-        opened => Ok(opened?),
-    }
-}
-
-fn changed() -> io::Error {
-    io::Error::other("the path changed since it was judged: a link is in it now")
+pub(crate) fn open_folder(path: &Path, private: &Private) -> io::Result<fs::ReadDir> {
+    private.find(path)?.entries()
 }
 
 fn refuse(metadata: &fs::Metadata, private: &Private) -> io::Result<()> {
@@ -105,6 +96,18 @@ pub(crate) fn kind_of(metadata: &fs::Metadata) -> &'static str {
 
 /// The whole of a text file that is small enough to edit, or `None` when it does not exist.
 pub(crate) fn load_text(place: &Place, private: &Private) -> Result<Option<String>, String> {
+    let not_text = |_| format!("{} is not UTF-8 text, so it cannot be edited here. Use bash with a suitable program.", place.name);
+    load(place, private)?.map(|loaded| String::from_utf8(loaded.bytes).map_err(not_text)).transpose()
+}
+
+/// A file as it is on the disk.
+pub(crate) struct Loaded {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) mode: u32,
+}
+
+/// The same of a file of any kind of content.
+pub(crate) fn load(place: &Place, private: &Private) -> Result<Option<Loaded>, String> {
     let trouble = |error: io::Error| crate::paths::trouble(place, &error);
     let (file, metadata) = match open_regular(&place.real, private) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -119,51 +122,78 @@ pub(crate) fn load_text(place: &Place, private: &Private) -> Result<Option<Strin
     }
     let mut bytes = Vec::new();
     file.take(EDITED_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(trouble)?;
-    String::from_utf8(bytes)
-        .map(Some)
-        .map_err(|_| format!("{} is not UTF-8 text, so it cannot be edited here. Use bash with a suitable program.", place.name))
+    Ok(Some(Loaded { bytes, mode: metadata.mode() & 0o7777 }))
 }
 
 /// Replaces a file in one step: a reader sees the old or the new text, a full disk leaves the old one, and when this
 /// returns the new one is on the disk. Mode and owner stay. `path` must be resolved; missing folders are made.
 pub(crate) fn write_whole(path: &Path, text: &[u8], private: &Private) -> io::Result<()> {
+    write_with_mode(path, text, None, private)
+}
+
+/// The same; a file that is new gets this mode.
+pub(crate) fn write_with_mode(path: &Path, text: &[u8], mode: Option<u32>, private: &Private) -> io::Result<()> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Err(io::ErrorKind::InvalidInput.into()) };
-    let folder = folder_at(parent)?;
+    private.root_is_there_for(path)?;
+    let folder = folder_at(parent, private)?;
     let old = replaceable(&folder, name, private)?;
     let mut temporary = Temporary::create(&folder, old.as_ref())?;
     temporary.file.write_all(text)?;
-    if let Some(old) = &old {
-        temporary.take_after(old)?;
+    match (&old, mode) {
+        (Some(old), _) => temporary.take_after(old)?,
+        (None, Some(mode)) => temporary.file.set_permissions(fs::Permissions::from_mode(mode & 0o777))?,
+        (None, None) => {}
     }
     temporary.file.sync_all()?;
-    renameat(&folder, &temporary.name, &folder, name)?;
-    temporary.moved = true;
+    let written = identity(&temporary.file.metadata()?);
+    temporary.into_place(name)?;
+    ours().note(path, written);
+    sync_folder(&folder)
+}
+
+/// Removes a file, which is gone for good when this returns. `path` must be resolved.
+pub(crate) fn remove_whole(path: &Path, private: &Private) -> io::Result<()> {
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Err(io::ErrorKind::InvalidInput.into()) };
+    private.root_is_there_for(path)?;
+    let folder = a_folder(private.find(parent)?)?;
+    if replaceable(&folder, name, private)?.is_none() {
+        return Err(io::ErrorKind::NotFound.into());
+    }
+    unlinkat(&folder, name, AtFlags::empty())?;
     sync_folder(&folder)
 }
 
 /// A handle of a folder without links in its path; missing folders are made.
-fn folder_at(path: &Path) -> io::Result<OwnedFd> {
-    let flags = OFlags::PATH | OFlags::DIRECTORY;
-    match (without_links(path, flags), path.parent(), path.file_name()) {
+fn folder_at(path: &Path, private: &Private) -> io::Result<OwnedFd> {
+    let found = match (private.find(path), path.parent(), path.file_name()) {
         (Err(error), Some(parent), Some(name)) if error.kind() == io::ErrorKind::NotFound => {
-            let above = folder_at(parent)?;
+            let above = folder_at(parent, private)?;
             match mkdirat(&above, name, Mode::from_raw_mode(0o777)) {
                 Ok(()) => sync_folder(&above)?,
                 // Another call was faster.
                 Err(Errno::EXIST) => {}
                 Err(error) => return Err(error.into()),
             }
-            Ok(openat(&above, name, flags | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?)
+            Found::in_folder(&above, name)?
         }
-        (opened, ..) => opened,
+        (found, ..) => found?,
+    };
+    a_folder(found)
+}
+
+fn a_folder(found: Found) -> io::Result<OwnedFd> {
+    match kind_of(&found.metadata) {
+        "directory" => Ok(found.into_handle()),
+        "link" => Err(changed()),
+        _ => Err(Errno::NOTDIR.into()),
     }
 }
 
 /// What stands at a name now, if it may be replaced.
 fn replaceable(folder: &OwnedFd, name: &OsStr, private: &Private) -> io::Result<Option<fs::Metadata>> {
-    let old = match openat(folder, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty()) {
-        Err(Errno::NOENT) => return Ok(None),
-        opened => File::from(opened?).metadata()?,
+    let old = match Found::in_folder(folder, name) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        found => found?.metadata,
     };
     refuse(&old, private)?;
     // Whoever took away all write bits meant everyone, also root; the folder's rights do not count for this.
@@ -173,51 +203,35 @@ fn replaceable(folder: &OwnedFd, name: &OsStr, private: &Private) -> io::Result<
     Ok(Some(old))
 }
 
-/// A new file beside the one it will replace; removed again unless it took its place.
-struct Temporary<'a> {
-    folder: &'a OwnedFd,
-    name: String,
-    file: File,
-    moved: bool,
-}
-
-impl<'a> Temporary<'a> {
-    fn create(folder: &'a OwnedFd, old: Option<&fs::Metadata>) -> io::Result<Self> {
-        // The text of a private file is private from its first byte on; a new file is what the umask makes of it.
-        let mode = Mode::from_raw_mode(if old.is_some() { 0o600 } else { 0o666 });
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let name = format!(".posse-{:016x}.tmp", RandomState::new().build_hasher().finish());
-        let file = File::from(openat(folder, &name, flags, mode)?);
-        Ok(Self { folder, name, file, moved: false })
-    }
-
-    fn take_after(&self, old: &fs::Metadata) -> io::Result<()> {
-        let now = self.file.metadata()?;
-        let same_owner = (old.uid(), old.gid()) == (now.uid(), now.gid())
-            || fchown(&self.file, Some(old.uid()), Some(old.gid())).is_ok()
-            // Only root gives files away; a group one belongs to can be kept.
-            || (fchown(&self.file, None, Some(old.gid())).is_ok() && old.uid() == now.uid());
-        // Another owner must not inherit setuid.
-        let kept = if same_owner { 0o7777 } else { 0o777 };
-        self.file.set_permissions(fs::Permissions::from_mode(old.mode() & kept))
-    }
-}
-
-impl Drop for Temporary<'_> {
-    fn drop(&mut self) {
-        if !self.moved {
-            // What is left of the attempt is ours alone; the error itself is the news.
-            let _ = unlinkat(self.folder, &self.name, AtFlags::empty());
-        }
-    }
-}
-
 fn sync_folder(folder: &OwnedFd) -> io::Result<()> {
-    let opened = openat(folder.as_fd(), ".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+    let opened = openat(folder, ".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
     match opened.and_then(fsync) {
         // A folder that may be written but not read cannot be opened for this, and some file systems know no such thing.
         Ok(()) | Err(Errno::ACCESS | Errno::INVAL | Errno::NOTSUP | Errno::ROFS) => Ok(()),
         Err(error) => Err(error.into()),
+    }
+}
+
+/// The files this process wrote last, so that a call is not refused because an earlier one of the same reply changed its file.
+#[derive(Default)]
+pub(crate) struct Ours(HashMap<PathBuf, Identity>);
+
+pub(crate) fn ours() -> MutexGuard<'static, Ours> {
+    static OURS: LazyLock<Mutex<Ours>> = LazyLock::new(Mutex::default);
+    OURS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Ours {
+    fn note(&mut self, path: &Path, written: Identity) {
+        if FILES_REMEMBERED_MAX <= self.0.len() {
+            // Whoever waits for a verdict on one of them has to make the call again, no more.
+            self.0.clear();
+        }
+        self.0.insert(path.to_owned(), written);
+    }
+
+    pub(crate) fn wrote(&self, path: &Path, there: Identity) -> bool {
+        self.0.get(path) == Some(&there)
     }
 }
 
@@ -226,26 +240,17 @@ pub(crate) fn hash(text: &[u8]) -> String {
     blake3::hash(text).to_hex()[..32].to_owned()
 }
 
-/// The fact that a file was changed, for the log.
-pub(crate) fn patch(place: &Place, before: Option<&str>, after: &str) -> Part {
-    Part::Patch {
-        path: place.name.clone(),
-        before: before.map(|text| hash(text.as_bytes())).unwrap_or_default(),
-        after: hash(after.as_bytes()),
-    }
-}
-
 /// Remembers what the session knows of a file; `text` if it has seen all of it.
-pub(crate) fn remember(memory: &Memory, path: &Path, text: Option<&[u8]>) {
-    let Ok(metadata) = fs::metadata(path) else { return };
-    let mut seen = json!({"stamp": stamp(&metadata)});
+pub(crate) fn remember(memory: &Memory, place: &Place, text: Option<&[u8]>) {
+    let Ok(found) = place.find() else { return };
+    let mut seen = json!({"stamp": stamp(&found.metadata)});
     if let Some(text) = text {
         seen["hash"] = Value::String(hash(text));
     }
     let mut memory = lock(memory);
     let files = memory.entry(MEMORY_KEY).or_insert_with(|| Value::Object(Map::new()));
     if let Value::Object(files) = files {
-        let name = path.to_string_lossy().into_owned();
+        let name = place.real.to_string_lossy().into_owned();
         files.shift_remove(&name);
         if FILES_REMEMBERED_MAX <= files.len()
             && let Some(oldest) = files.keys().next().cloned()
@@ -257,11 +262,11 @@ pub(crate) fn remember(memory: &Memory, path: &Path, text: Option<&[u8]>) {
 }
 
 /// Whether the file was changed by someone else since this session last saw it. `now` is its present text.
-pub(crate) fn is_stale(memory: &Memory, path: &Path, now: &str) -> bool {
+pub(crate) fn is_stale(memory: &Memory, place: &Place, now: &str) -> bool {
     let memory = lock(memory);
-    let Some(seen) = memory.get(MEMORY_KEY).and_then(|files| files.get(&*path.to_string_lossy())) else { return false };
-    let Ok(metadata) = fs::metadata(path) else { return false };
-    let same_stamp = seen["stamp"].as_str() == Some(&stamp(&metadata));
+    let Some(seen) = memory.get(MEMORY_KEY).and_then(|files| files.get(&*place.real.to_string_lossy())) else { return false };
+    let Ok(found) = place.find() else { return false };
+    let same_stamp = seen["stamp"].as_str() == Some(&stamp(&found.metadata));
     // A file that was only touched, or rewritten with the same text, has not changed.
     let same_text = || seen["hash"].as_str() == Some(&hash(now.as_bytes()));
     !same_stamp && !same_text()
@@ -311,27 +316,13 @@ mod tests {
     }
 
     #[test]
-    fn a_private_text_is_private_from_its_first_byte_on() {
-        let folder = tempfile::tempdir().unwrap();
-        let old = folder.path().join("key");
-        fs::write(&old, "secret").unwrap();
-        let handle = folder_at(folder.path()).unwrap();
-        let temporary = Temporary::create(&handle, Some(&fs::metadata(&old).unwrap())).unwrap();
-        let path = folder.path().join(&temporary.name);
-        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o600);
-        let other = Temporary::create(&handle, None).unwrap();
-        assert_ne!(temporary.name, other.name);
-        drop((temporary, other));
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "what was not moved is removed");
-    }
-
-    #[test]
     fn a_write_protected_file_is_left_alone() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("generated.rs");
         fs::write(&path, "old").unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o444)).unwrap();
         assert!(write(&path, b"new").unwrap_err().to_string().contains("write-protected"));
+        assert!(remove_whole(&path, &Private::default()).unwrap_err().to_string().contains("write-protected"));
         assert_eq!(fs::read_to_string(&path).unwrap(), "old");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
@@ -342,6 +333,26 @@ mod tests {
         fs::create_dir(folder.path().join("target")).unwrap();
         assert!(write(&folder.path().join("target"), b"text").is_err());
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_root_that_was_replaced_is_not_written_through_its_handle() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap().join("project");
+        fs::create_dir(&root).unwrap();
+        fs::write(root.join("a"), "first").unwrap();
+        let private = Private::of(&crate::path_verdict::Bare::open(&root).unwrap());
+        let moved = folder.path().join("moved");
+        fs::rename(&root, &moved).unwrap();
+        fs::create_dir(&root).unwrap();
+        fs::write(root.join("a"), "second").unwrap();
+        for done in [write_whole(&root.join("a"), b"x", &private), remove_whole(&root.join("a"), &private)] {
+            assert!(done.unwrap_err().to_string().contains("no longer the one in which this session began"));
+        }
+        assert_eq!(
+            (fs::read_to_string(root.join("a")).unwrap(), fs::read_to_string(moved.join("a")).unwrap()),
+            ("second".into(), "first".into())
+        );
     }
 
     #[test]
@@ -356,8 +367,9 @@ mod tests {
             let path = root.join(path);
             assert!(open_regular(&path, &Private::default()).unwrap_err().to_string().contains("changed since it was judged"));
             assert!(write(&path, b"x").unwrap_err().to_string().contains("changed since it was judged"));
+            assert!(remove_whole(&path, &Private::default()).unwrap_err().to_string().contains("changed since it was judged"));
         }
-        assert!(open_folder(&root.join("swapped")).is_err());
+        assert!(open_folder(&root.join("swapped"), &Private::default()).is_err());
         assert_eq!(fs::read_to_string(root.join("outside/secret")).unwrap(), "s");
     }
 }

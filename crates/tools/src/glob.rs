@@ -1,6 +1,7 @@
 //! `glob`: files by the pattern of their path, newest first. The walk itself, with its bounds, is in `walk.rs`.
 
 use std::{
+    io,
     path::{Path, PathBuf},
     time::SystemTime,
 };
@@ -13,7 +14,7 @@ use crate::{
     arguments::{Arguments, PATH, Parameter},
     blocking::blocking,
     judged::Judged,
-    paths::{Place, absolute, name_in},
+    paths::{Place, absolute, name_in, trouble},
     private::Private,
     text::{title, visible},
     walk::Walk,
@@ -67,7 +68,7 @@ impl Tool for Glob {
         let wanted = wanted(input, workspace)?;
         let touches = wanted.touches();
         self.judged.note(input, &touches);
-        Ok(Look { touches, repeatable: true, title: title(&wanted.pattern) })
+        Ok(Look { touches, repeatable: true, title: title(&wanted.pattern), ..Look::default() })
     }
 
     fn run<'a>(&'a self, call: &'a ToolCall, context: &'a ToolContext) -> BoxFuture<'a, Outcome> {
@@ -119,8 +120,11 @@ fn split(start: &Path, pattern: &str) -> (PathBuf, String) {
 
 fn find(wanted: &Wanted, root: &Path, private: &Private, stopped: &dyn Fn() -> bool) -> Result<Outcome, String> {
     let folder = &wanted.place.real;
-    if !folder.is_dir() {
-        return Err(format!("glob: the folder {} does not exist.", wanted.place.name));
+    let trouble = |error: io::Error| trouble(&wanted.place, &error);
+    match wanted.place.find() {
+        Ok(found) if found.metadata.is_dir() => {}
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(trouble(error)),
+        _ => return Err(format!("glob: the folder {} does not exist.", wanted.place.name)),
     }
     let mut found: Vec<(SystemTime, PathBuf)> = Vec::new();
     let mut total = 0;
@@ -128,12 +132,13 @@ fn find(wanted: &Wanted, root: &Path, private: &Private, stopped: &dyn Fn() -> b
     walk.files(folder, root, |_, entry| {
         if entry.path.strip_prefix(folder).is_ok_and(|path| wanted.matcher.is_match(path)) {
             total += 1;
-            let metadata = entry.path.symlink_metadata().ok();
-            let changed = metadata.and_then(|metadata| metadata.modified().ok()).unwrap_or(SystemTime::UNIX_EPOCH);
+            let found_now = private.find(&entry.path).ok();
+            let changed = found_now.and_then(|found| found.metadata.modified().ok()).unwrap_or(SystemTime::UNIX_EPOCH);
             found.push((changed, entry.path.clone()));
         }
         found.len() < MATCHES_MAX
-    });
+    })
+    .map_err(trouble)?;
     found.sort_by(|one, other| other.0.cmp(&one.0).then_with(|| one.1.cmp(&other.1)));
     found.truncate(SHOWN_MAX);
     let mut output = if found.is_empty() {

@@ -42,7 +42,7 @@ impl Ignored {
         let own = rules(folder, &[".ignore"], private);
         // The later file is the stronger one.
         let git = rules(folder, &[".git/info/exclude", ".gitignore"], private);
-        let is_repository = folder.join(".git").exists();
+        let is_repository = private.find(&folder.join(".git")).is_ok();
         if own.is_none() && git.is_none() && !is_repository {
             return self;
         }

@@ -3,9 +3,13 @@
 //! Nothing here asks for permission or knows the loop. A tool says what it would touch (`look`), and when it runs it is
 //! allowed to. Every process starts below the keeper (`keeper/`), so none outlives posse. Words in here are for the model.
 
+mod apply_patch;
 mod arguments;
 mod bash;
+mod bash_output;
 mod blocking;
+mod change;
+mod charset;
 mod edit;
 mod environment;
 mod files;
@@ -14,15 +18,28 @@ mod grep;
 mod ignored;
 mod judged;
 mod keeper;
+mod kill_shell;
 mod list;
+mod multi_edit;
+mod path_cases;
+mod path_verdict;
 mod paths;
 mod private;
 mod process_table;
+mod protected;
+mod question;
 mod read;
+mod restore;
+mod root;
 mod shell;
+mod shell_line;
+mod shells;
+mod temporary;
 mod text;
+mod todoread;
 mod todowrite;
 mod walk;
+mod webfetch;
 mod workspace;
 mod write;
 
@@ -30,32 +47,38 @@ use std::sync::Arc;
 
 pub use environment::child_env;
 pub use keeper::{Keeper, keeper_main};
+pub use path_cases::test_path_case;
+pub use path_verdict::{PathOp, PathVerdict, Whereabouts, judge_path};
 use posse_session::Tool;
 pub use process_table::sweep;
+pub use restore::{RecordedFile, content_hash, reversed};
 pub use shell::{ShellVerdict, Surroundings, judge_shell};
+pub use shells::Shells;
 pub use text::{Capped, cap, cap_to_spool, clean};
 pub use workspace::LocalWorkspace;
 
-/// The `bash` tool with another bound for the memory one command and all it starts may take: small machines, tests.
-pub fn bash_with_memory_max(bytes: u64) -> Arc<dyn Tool> {
-    Arc::new(bash::Bash::with_memory_max(bytes))
-}
-
-/// The `bash` tool with another bound for what one command may print: small disks, tests.
-pub fn bash_with_spool_max(bytes: u64) -> Arc<dyn Tool> {
-    Arc::new(bash::Bash::with_spool_max(bytes))
-}
-
 /// The built-in tools, sorted by name so that the head of a request never changes by chance.
 pub fn builtin() -> Vec<Arc<dyn Tool>> {
+    builtin_with(&Arc::default())
+}
+
+/// The same, with background shells that the caller can ask about, or with other bounds for them.
+pub fn builtin_with(shells: &Arc<Shells>) -> Vec<Arc<dyn Tool>> {
     vec![
-        Arc::new(bash::Bash::new()),
+        Arc::new(apply_patch::ApplyPatch::new()),
+        Arc::new(bash::Bash::new(shells)),
+        Arc::new(bash_output::BashOutput::new(shells)),
         Arc::new(edit::Edit::new()),
         Arc::new(glob::Glob::new()),
         Arc::new(grep::Grep::new()),
+        Arc::new(kill_shell::KillShell::new(shells)),
         Arc::new(list::List::new()),
+        Arc::new(multi_edit::MultiEdit::new()),
+        Arc::new(question::Ask::new()),
         Arc::new(read::Read::new()),
+        Arc::new(todoread::TodoRead::new()),
         Arc::new(todowrite::TodoWrite::new()),
+        Arc::new(webfetch::WebFetch::new()),
         Arc::new(write::Write::new()),
     ]
 }

@@ -3,6 +3,7 @@
 use std::{
     collections::{HashMap, VecDeque},
     ffi::{OsStr, OsString},
+    io,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -66,7 +67,7 @@ impl Tool for List {
         let (place, _) = wanted(input, workspace)?;
         let touches = place.read_touches("list");
         self.judged.note(input, &touches);
-        Ok(Look { touches, repeatable: true, title: title(&place.name) })
+        Ok(Look { touches, repeatable: true, title: title(&place.name), ..Look::default() })
     }
 
     fn run<'a>(&'a self, call: &'a ToolCall, context: &'a ToolContext) -> BoxFuture<'a, Outcome> {
@@ -108,11 +109,12 @@ fn wanted(input: &Value, workspace: &dyn Workspace) -> Result<(Place, Override),
 type Tree = HashMap<PathBuf, Vec<(OsString, bool)>>;
 
 fn show(place: &Place, left_out: &Override, project: &Path, walk: &mut Walk<'_>, private: &Private) -> Result<Outcome, String> {
-    let metadata = place.real.metadata().map_err(|error| crate::paths::trouble(place, &error))?;
-    if !metadata.is_dir() {
+    let trouble = |error: io::Error| crate::paths::trouble(place, &error);
+    let found = place.find().map_err(trouble)?;
+    if !found.metadata.is_dir() {
         return Err(format!("{} is not a folder; use read for a file.", place.name));
     }
-    let tree = reach(&place.real, left_out, project, walk, private);
+    let tree = reach(&place.real, left_out, project, walk, private).map_err(trouble)?;
     let shown = choose(&place.real, &tree);
     let mut page = Page { tree: &tree, shown: &shown, output: format!("{}/\n", place.name.trim_end_matches('/')), lines: 0, unopened: 0 };
     page.render(&place.real, 1);
@@ -125,7 +127,7 @@ fn show(place: &Place, left_out: &Override, project: &Path, walk: &mut Walk<'_>,
 }
 
 /// Opens folder after folder, level by level, until there is enough to show, so that a huge tree costs little.
-fn reach(folder: &Path, left_out: &Override, project: &Path, walk: &mut Walk<'_>, private: &Private) -> Tree {
+fn reach(folder: &Path, left_out: &Override, project: &Path, walk: &mut Walk<'_>, private: &Private) -> io::Result<Tree> {
     let mut tree = Tree::new();
     let mut level: Vec<(PathBuf, Option<Arc<Ignored>>)> = vec![(folder.to_owned(), None)];
     let (mut count, mut depth) = (0, 0);
@@ -133,10 +135,11 @@ fn reach(folder: &Path, left_out: &Override, project: &Path, walk: &mut Walk<'_>
         let mut below = Vec::new();
         for (path, above) in level {
             if ENTRIES_COUNTED_MAX <= count || walk.is_over() {
-                return tree;
+                return Ok(tree);
             }
+            let is_start = above.is_none();
             let ignored = above.map_or_else(|| Ignored::of(folder, project, private), |above| above.with(&path, private));
-            let mut entries = walk.entries(&path, &ignored);
+            let mut entries = if is_start { walk.entries_of(&path, &ignored)? } else { walk.entries(&path, &ignored) };
             entries.retain(|entry| !left_out.matched(&entry.path, entry.is_folder).is_ignore());
             count += entries.len();
             // Folders first, each group by name.
@@ -149,7 +152,7 @@ fn reach(folder: &Path, left_out: &Override, project: &Path, walk: &mut Walk<'_>
         }
         (level, depth) = (below, depth + 1);
     }
-    tree
+    Ok(tree)
 }
 
 /// How many entries of each folder are shown, wide before deep.

@@ -3,16 +3,19 @@
 //! SQLite guards a database with POSIX locks, and the kernel drops all of a process's locks on a file as soon as the
 //! process closes *any* descriptor of it. One `grep` over `posse.db` would therefore let another posse checkpoint under
 //! us and lose what was acknowledged. Other processes (bash) may open what they like: their locks are not ours.
+//!
+//! Whoever opens a file needs this and the project's root (`root.rs`) together, so the one carries the other.
 
 use std::{
     collections::HashSet,
-    fs,
-    os::unix::fs::MetadataExt,
+    fs, io,
     path::{Path, PathBuf},
     sync::OnceLock,
 };
 
 use posse_session::Workspace;
+
+use crate::root::{self, Found, Identity, Root, identity};
 
 /// A data folder has `projects/NAME/posse.db`; deeper are only spools and locks.
 const DATABASE_DEPTH_MAX: usize = 3;
@@ -28,7 +31,9 @@ pub(crate) struct Private {
     roots: Vec<PathBuf>,
     /// Folders inside of a closed one that are open all the same.
     open: Vec<PathBuf>,
-    databases: OnceLock<HashSet<(u64, u64)>>,
+    databases: OnceLock<HashSet<Identity>>,
+    /// The project's; without one everything is opened from `/`.
+    root: Option<Root>,
 }
 
 impl Private {
@@ -37,7 +42,17 @@ impl Private {
         // A project inside of the data folder stays usable; the databases in it are known by identity.
         let open = workspace.readable_roots().iter().map(PathBuf::as_path).chain([workspace.root()]);
         let open = open.filter(|open| roots.iter().any(|root| open.starts_with(root))).map(Path::to_owned).collect();
-        Self { roots, open, databases: OnceLock::new() }
+        Self { roots, open, databases: OnceLock::new(), root: Root::of(workspace).ok() }
+    }
+
+    /// An error when this path is below a root that is another folder by now.
+    pub(crate) fn root_is_there_for(&self, path: &Path) -> io::Result<()> {
+        self.root.as_ref().filter(|root| path.starts_with(root.path())).map_or(Ok(()), Root::still_there)
+    }
+
+    /// What stands at a resolved path, found without a link on the way; not opened.
+    pub(crate) fn find(&self, path: &Path) -> io::Result<Found> {
+        root::find(self.root.as_ref(), path)
     }
 
     /// Whether this path, which must be free of links, lies in a closed folder.
@@ -55,11 +70,7 @@ impl Private {
     }
 }
 
-fn identity(metadata: &fs::Metadata) -> (u64, u64) {
-    (metadata.dev(), metadata.ino())
-}
-
-fn databases(root: &Path) -> Vec<(u64, u64)> {
+fn databases(root: &Path) -> Vec<Identity> {
     let mut found = Vec::new();
     let mut waiting = vec![(root.to_owned(), 1)];
     let mut left = ENTRIES_MAX;

@@ -1,5 +1,8 @@
 //! The process table, read from /proc: who is below whom, whose call a process belongs to, and how to signal it.
 //!
+//! Every process of a start carries two signs: the call in its environment, which a sweep finds without knowing anybody,
+//! and a mark in one of its limits (on file locks, which kernels have long ignored but still pass on). An environment is
+//! easily dropped, also without bad intent; that limit can only be lowered, and nobody does.
 //! Used by the keeper (its own descendants) and by `sweep` (processes that an earlier posse left behind). Numbers of
 //! processes are reused, so a signal goes through a pidfd whose start time is checked again after it was opened.
 
@@ -19,6 +22,9 @@ use rustix::{
 
 /// The variable that marks every process of a call.
 pub(crate) const CALL_VARIABLE: &str = "POSSE_CALL";
+
+/// How /proc names the limit that carries the mark.
+const MARK_LIMIT: &str = "Max file locks";
 
 /// An environment is at most a few hundred kilobytes; what is larger is not ours.
 const ENVIRONMENT_BYTES_MAX: u64 = 1024 * 1024;
@@ -80,6 +86,18 @@ impl Seen {
     }
 }
 
+impl Seen {
+    /// The mark of the start it belongs to. `None` for a process that was started by nobody here.
+    pub(crate) fn mark(&self) -> Option<u64> {
+        parse_mark(&fs::read_to_string(format!("/proc/{}/limits", self.pid)).ok()?)
+    }
+}
+
+/// The hard limit of a line like `Max file locks  12  12  locks`; no number where there is no limit.
+fn parse_mark(limits: &str) -> Option<u64> {
+    limits.lines().find_map(|line| line.strip_prefix(MARK_LIMIT))?.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
 /// Every living process by its number.
 pub(crate) struct Table(HashMap<i32, Seen>);
 
@@ -106,11 +124,19 @@ impl Table {
     }
 }
 
-/// How many processes are at or below `pid`, and the memory they hold. Shared pages count for each: a bound on it is a
-/// bound against runaways, not an account.
+/// How many processes a start has, and the memory they hold: those at or below its main process `pid`, and those that
+/// slipped away from it to the keeper. Shared pages count for each: a bound on it is a bound against runaways, not an account.
 pub(crate) fn weight(pid: i32) -> (usize, u64) {
     let table = Table::read();
-    let family: Vec<i32> = table.all().filter(|seen| table.line_up(seen.pid).any(|above| above.pid == pid)).map(|seen| seen.pid).collect();
+    let Some(main) = table.0.get(&pid) else { return (0, 0) };
+    let mark = main.mark();
+    let mut branches: HashMap<i32, bool> = HashMap::new();
+    let mut is_of_main = |branch: &Seen| {
+        let belongs = || branch.pid == pid || branch.group == pid || branch.session == pid || (mark.is_some() && branch.mark() == mark);
+        *branches.entry(branch.pid).or_insert_with(belongs)
+    };
+    let family: Vec<i32> =
+        table.all().filter(|seen| table.branch_below(main.parent, seen.pid).is_some_and(&mut is_of_main)).map(|seen| seen.pid).collect();
     (family.len(), family.iter().filter_map(|pid| kibibytes(&format!("/proc/{pid}/status"), "VmRSS:")).sum::<u64>() * 1024)
 }
 
@@ -201,6 +227,13 @@ mod tests {
         let line = |threads: u32| format!("42 (x) Z 7 8 9 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 {threads} 0 5555 0 0");
         assert_eq!(parse_stat(42, &line(1)), None);
         assert!(parse_stat(42, &line(3)).is_some());
+    }
+
+    #[test]
+    fn a_mark_is_the_hard_limit_and_no_limit_is_no_mark() {
+        let limits =
+            |hard: &str| format!("Limit  Soft Limit  Hard Limit  Units\nMax file locks            3          {hard}          locks\n");
+        assert_eq!((parse_mark(&limits("17")), parse_mark(&limits("unlimited")), parse_mark("")), (Some(17), None, None));
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! `read`: a window of a text file with line numbers, a directory's entries, or an image.
 //!
-//! Files are streamed: a line, a window and the answer have bounds, the file has none. Pipes and devices are not opened.
+//! Files are streamed: a line, a window, the answer and the time have bounds, the file has none. Pipes and devices are not
+//! opened. UTF-16 is shown as text; what else is no text is said to be what it is.
 
 use std::{
-    fs::{self, File},
+    borrow::Cow,
+    fs::{self, File, OpenOptions},
     io::{self, BufReader, Read as _, Seek},
     sync::Arc,
     time::Instant,
@@ -15,6 +17,7 @@ use serde_json::{Value, json};
 use crate::{
     arguments::{Arguments, FILE_PATH, Parameter},
     blocking::blocking,
+    charset,
     files::{self, Memory},
     judged::Judged,
     paths::{Place, trouble},
@@ -42,6 +45,8 @@ const PROBE_BYTES: usize = 8 * 1024;
 const INLINE_BYTES_MAX: u64 = 1024 * 1024;
 /// Beyond the window lines are only counted, in files up to this size.
 const COUNTED_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// UTF-16 is decoded as a whole; so large a text is data.
+const UTF16_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 pub(crate) struct Read {
     spec: ToolSpec,
@@ -85,7 +90,7 @@ impl Tool for Read {
         let wanted = wanted(input, workspace)?;
         let touches = wanted.place.read_touches("read");
         self.judged.note(input, &touches);
-        Ok(Look { touches, repeatable: true, title: title(&wanted.place.name) })
+        Ok(Look { touches, repeatable: true, title: title(&wanted.place.name), ..Look::default() })
     }
 
     fn run<'a>(&'a self, call: &'a ToolCall, context: &'a ToolContext) -> BoxFuture<'a, Outcome> {
@@ -100,7 +105,8 @@ impl Tool for Read {
                 Err(words) => return Outcome::failed(words),
             };
             let (private, memory) = (Private::of(workspace), Arc::clone(&context.memory));
-            let small = fs::metadata(&wanted.place.real).is_ok_and(|metadata| metadata.is_file() && metadata.len() <= INLINE_BYTES_MAX);
+            let is_small = |metadata: &fs::Metadata| metadata.is_file() && metadata.len() <= INLINE_BYTES_MAX;
+            let small = wanted.place.find().is_ok_and(|found| is_small(&found.metadata));
             if small {
                 return outcome(&wanted, &private, &memory, &|| false).unwrap_or_else(Outcome::failed);
             }
@@ -112,7 +118,7 @@ impl Tool for Read {
 fn outcome(wanted: &Wanted, private: &Private, memory: &Memory, stopped: &dyn Fn() -> bool) -> Result<Outcome, String> {
     let shown = show(wanted, private, stopped)?;
     if shown.is_text {
-        files::remember(memory, &wanted.place.real, shown.whole.as_deref());
+        files::remember(memory, &wanted.place, shown.whole.as_deref());
     }
     let (output, title) = (shown.output.into(), title(&wanted.place.name));
     Ok(Outcome::Done { output, title, metadata: Some(shown.metadata), attachments: shown.attachments })
@@ -145,25 +151,27 @@ fn wanted(input: &Value, workspace: &dyn Workspace) -> Result<Wanted, String> {
 fn show(wanted: &Wanted, private: &Private, stopped: &dyn Fn() -> bool) -> Result<Shown, String> {
     let place = &wanted.place;
     let trouble = |error: io::Error| trouble(place, &error);
-    if fs::metadata(&place.real).map_err(trouble)?.is_dir() {
-        return show_directory(wanted, stopped).map_err(trouble);
+    let found = place.find().map_err(trouble)?;
+    if found.metadata.is_dir() {
+        return found.entries().and_then(|entries| show_directory(place, entries, stopped)).map_err(trouble);
     }
-    let (mut file, metadata) = files::open_regular(&place.real, private).map_err(trouble)?;
+    let (mut file, metadata) = files::open_found(found, private, OpenOptions::new().read(true)).map_err(trouble)?;
     let mut probe = Vec::new();
     file.by_ref().take(PROBE_BYTES as u64).read_to_end(&mut probe).map_err(trouble)?;
     file.rewind().map_err(trouble)?;
     if let Some(mime) = image(&probe) {
         return show_image(place, file, metadata.len(), mime);
     }
+    if probe.starts_with(b"%PDF-") {
+        let words = "Its text is to be had with bash: `pdftotext -layout FILE -` (from poppler-utils).";
+        return Err(format!("{} is a PDF document of {} bytes, which read does not show. {words}", place.name, metadata.len()));
+    }
+    if let Some(big) = utf16_order(&probe) {
+        return show_utf16(wanted, file, metadata.len(), big, stopped);
+    }
     if probe.contains(&0) {
-        let words = format!(
-            "{} is not text: {} bytes of {}. {}",
-            place.name,
-            metadata.len(),
-            guess(&probe),
-            "Use bash with a program that understands it."
-        );
-        return Err(words);
+        let words = "Use bash with a program that understands it.";
+        return Err(format!("{} is not text: {} bytes of {}. {words}", place.name, metadata.len(), guess(&probe)));
     }
     if probe.is_empty() {
         let mut shown = Shown::words(format!("{} is empty (0 lines).", place.name), json!({"lines": 0}));
@@ -178,7 +186,56 @@ fn show(wanted: &Wanted, private: &Private, stopped: &dyn Fn() -> bool) -> Resul
         shown.whole = Some(whole);
         return Ok(shown);
     }
+    let file = Watched { file, stopped, until: Instant::now() + TIME_MAX };
     show_text(wanted, BufReader::with_capacity(64 * 1024, file), metadata.len() <= COUNTED_BYTES_MAX, stopped)
+}
+
+/// A file that ends with an error when the call is stopped or takes too long; one line of it may be a terabyte.
+struct Watched<'a> {
+    file: File,
+    stopped: &'a dyn Fn() -> bool,
+    until: Instant,
+}
+
+impl io::Read for Watched<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if (self.stopped)() {
+            return Err(io::Error::other("read was stopped"));
+        }
+        if self.until < Instant::now() {
+            let words = format!("not read to the wanted line within {} s; use bash with tail or dd", TIME_MAX.as_secs());
+            return Err(io::Error::other(words));
+        }
+        self.file.read(buffer)
+    }
+}
+
+/// Whether the larger byte comes first, in a file that begins with the mark of UTF-16.
+fn utf16_order(probe: &[u8]) -> Option<bool> {
+    match probe {
+        // The mark of UTF-32 begins in the same way.
+        [0xff, 0xfe, 0, 0, ..] => None,
+        [0xff, 0xfe, ..] => Some(false),
+        [0xfe, 0xff, ..] => Some(true),
+        _ => None,
+    }
+}
+
+fn show_utf16(wanted: &Wanted, file: File, bytes: u64, big: bool, stopped: &dyn Fn() -> bool) -> Result<Shown, String> {
+    let place = &wanted.place;
+    if UTF16_BYTES_MAX < bytes {
+        return Err(format!("{} is UTF-16 text of {bytes} bytes, too long to be shown. Use bash with `iconv -f utf-16`.", place.name));
+    }
+    let mut whole = Vec::new();
+    file.take(UTF16_BYTES_MAX).read_to_end(&mut whole).map_err(|error| trouble(place, &error))?;
+    let text = charset::utf16(&whole[2..], big);
+    if text.is_empty() {
+        return Ok(Shown::words(format!("{} is empty (0 lines; UTF-16).", place.name), json!({"lines": 0})));
+    }
+    let mut shown = show_text(wanted, text.as_bytes(), true, stopped)?;
+    shown.output.push_str("(this file is UTF-16; edit cannot change it, only bash can)\n");
+    (shown.is_text, shown.whole) = (true, Some(whole));
+    Ok(shown)
 }
 
 fn show_text(wanted: &Wanted, input: impl io::BufRead, count_all: bool, stopped: &dyn Fn() -> bool) -> Result<Shown, String> {
@@ -186,7 +243,8 @@ fn show_text(wanted: &Wanted, input: impl io::BufRead, count_all: bool, stopped:
     // Four bytes for the longest letter, one line more than shown, so that a cut is noticed.
     let mut lines = Lines::new(input, LINE_CHARS_MAX * 4 + 4);
     let mut output = String::new();
-    let (mut number, mut last, mut crlf, mut more) = (0, 0, false, false);
+    let mut ways = Ways::default();
+    let (mut number, mut last, mut more) = (0, 0, false);
     while let Some(line) = lines.next().map_err(|error| trouble(place, &error))? {
         number += 1;
         if number % 4096 == 0 && stopped() {
@@ -201,8 +259,8 @@ fn show_text(wanted: &Wanted, input: impl io::BufRead, count_all: bool, stopped:
             }
             continue;
         }
-        let text = numbered(number, &line.kept, line.bytes, &mut crlf);
-        if offset + limit <= number || (OUTPUT_BYTES_MAX < output.len() + text.len() && last != 0) {
+        let text = numbered(number, &line.kept, line.bytes, &mut ways);
+        if offset.saturating_add(*limit) <= number || (OUTPUT_BYTES_MAX < output.len() + text.len() && last != 0) {
             more = true;
             continue;
         }
@@ -210,7 +268,8 @@ fn show_text(wanted: &Wanted, input: impl io::BufRead, count_all: bool, stopped:
         last = number;
     }
     if last == 0 {
-        return Err(format!("{} has only {number} lines; offset {offset} is beyond its end.", place.name));
+        let lines = if number == 1 { "1 line".to_owned() } else { format!("{number} lines") };
+        return Err(format!("{} has only {lines}; offset {offset} is beyond its end.", place.name));
     }
     let total = if more && !count_all { "more".to_owned() } else { number.to_string() };
     if more {
@@ -218,24 +277,36 @@ fn show_text(wanted: &Wanted, input: impl io::BufRead, count_all: bool, stopped:
     } else if *offset != 1 {
         output.push_str(&format!("(lines {offset}-{last}; end of file)\n"));
     }
-    if crlf {
+    if ways.crlf {
         output.push_str("(the lines of this file end with CRLF)\n");
+    }
+    if ways.broken {
+        output.push_str("(this file is not UTF-8; bytes that are no text are shown as \u{fffd}, and edit cannot change it)\n");
     }
     let mut shown = Shown::words(output, json!({"from": offset, "to": last, "truncated": more}));
     shown.is_text = true;
     Ok(shown)
 }
 
-fn numbered(number: u64, kept: &[u8], bytes: u64, crlf: &mut bool) -> String {
+/// What the model must know about the bytes behind the lines.
+#[derive(Default)]
+struct Ways {
+    crlf: bool,
+    broken: bool,
+}
+
+fn numbered(number: u64, kept: &[u8], bytes: u64, ways: &mut Ways) -> String {
     let whole = kept.len() as u64 == bytes;
     let kept = match kept.strip_suffix(b"\r") {
         Some(stripped) if whole => {
-            *crlf = true;
+            ways.crlf = true;
             stripped
         }
         _ => kept,
     };
     let text = String::from_utf8_lossy(kept);
+    // Text that is valid is borrowed; the end of a cut line may be half a letter.
+    ways.broken |= whole && matches!(text, Cow::Owned(_));
     // A byte order mark is no text.
     let text = if number == 1 { text.strip_prefix('\u{feff}').unwrap_or(&text) } else { &text };
     match text.char_indices().nth(LINE_CHARS_MAX) {
@@ -244,11 +315,11 @@ fn numbered(number: u64, kept: &[u8], bytes: u64, crlf: &mut bool) -> String {
     }
 }
 
-fn show_directory(wanted: &Wanted, stopped: &dyn Fn() -> bool) -> io::Result<Shown> {
+fn show_directory(place: &Place, entries: fs::ReadDir, stopped: &dyn Fn() -> bool) -> io::Result<Shown> {
     let begun = Instant::now();
     let mut names: Vec<String> = Vec::new();
     let (mut total, mut least) = (0usize, "");
-    for entry in files::open_folder(&wanted.place.real)? {
+    for entry in entries {
         let entry = entry?;
         if total % 1024 == 1023 && (stopped() || TIME_MAX < begun.elapsed()) {
             least = "at least ";
@@ -262,7 +333,7 @@ fn show_directory(wanted: &Wanted, stopped: &dyn Fn() -> bool) -> io::Result<Sho
     }
     names.sort();
     names.truncate(ENTRIES_MAX);
-    let mut output = format!("{} is a directory with {least}{total} entries:\n{}", wanted.place.name, names.join("\n"));
+    let mut output = format!("{} is a directory with {least}{total} entries:\n{}", place.name, names.join("\n"));
     if names.len() < total {
         output.push_str(&format!("\n({} more; use glob or list to see them)", total - names.len()));
     }
@@ -283,7 +354,7 @@ fn show_image(place: &Place, file: File, bytes: u64, mime: &str) -> Result<Shown
 }
 
 /// By content, not by name: a provider refuses a picture with the wrong type and the session with it.
-fn image(probe: &[u8]) -> Option<&'static str> {
+pub(crate) fn image(probe: &[u8]) -> Option<&'static str> {
     match probe {
         [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Some("image/png"),
         [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),
@@ -296,7 +367,6 @@ fn image(probe: &[u8]) -> Option<&'static str> {
 fn guess(probe: &[u8]) -> &'static str {
     const KNOWN: &[(&[u8], &str)] = &[
         (b"\x7fELF", "an ELF program or library"),
-        (b"%PDF", "a PDF document (try pdftotext)"),
         (b"PK\x03\x04", "a ZIP archive or an office document"),
         (b"\x1f\x8b", "gzip data"),
         (b"BZh", "bzip2 data"),
@@ -304,8 +374,7 @@ fn guess(probe: &[u8]) -> &'static str {
         (b"\x28\xb5\x2f\xfd", "zstd data"),
         (b"SQLite format 3\0", "an SQLite database"),
         (b"\0asm", "a WebAssembly module"),
-        (b"\xff\xfe", "UTF-16 text (try iconv -f utf-16)"),
-        (b"\xfe\xff", "UTF-16 text (try iconv -f utf-16)"),
+        (b"\xff\xfe\0\0", "UTF-32 text (try iconv -f utf-32)"),
         (b"\xca\xfe\xba\xbe", "a Java class or a Mach-O program"),
     ];
     let tar = || probe.get(257..262) == Some(b"ustar");

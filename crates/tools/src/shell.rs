@@ -7,6 +7,8 @@
 
 mod braces;
 mod command;
+mod documents;
+mod files;
 mod git;
 mod inner;
 mod judging;
@@ -24,7 +26,7 @@ mod wrappers;
 use std::path::PathBuf;
 
 use judging::Judge;
-use posse_session::{Rules, Touch, Verdict};
+use posse_session::{AskedFor, Rules, Touch, Verdict};
 
 /// Longer than any line written by hand; a longer one is only searched for what is denied.
 const COMMAND_BYTES_MAX: usize = 64 * 1024;
@@ -34,6 +36,10 @@ const DEPTH_MAX: usize = 24;
 
 /// Simple commands in one line, each judged once per way to reach it.
 const COMMANDS_MAX: usize = 1_000;
+
+/// Work for one line; a unit is about a microsecond of a build without optimisation. An ordinary line takes a few hundred,
+/// one of 32 KiB that writes a file by a here-document some ten thousand. More is only searched for what is denied.
+const WORK_MAX: usize = 250_000;
 
 /// Where the line would run. Paths are absolute; `root` and `cwd` are without links.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,16 +57,21 @@ pub struct ShellVerdict {
     /// `key(pattern)` of the rule that gave the verdict; absent when a reason of ours did.
     pub rule: Option<String>,
     pub origin: String,
-    /// Every simple command (`bash`), the files behind redirections (`read`, `edit`), and the folders outside
-    /// (`external_directory`), for rules with other keys.
+    /// Every simple command (`bash`), the files behind redirections (`read`, `edit`), `.env` files by any word (`read`),
+    /// protected files that are written (`protected`), and folders outside (`external_directory`), for rules with other
+    /// keys. Not complete for a line that is denied.
     pub touches: Vec<Touch>,
+    /// For an ask, and never empty then: each simple command and each protected file that asks by itself. What is exact
+    /// no wildcard may cover; its pattern has the words around the command too, or is the whole line where nobody can
+    /// know what runs.
+    pub asking: Vec<AskedFor>,
 }
 
 /// Judges a line by the rules whose key matches `bash`.
 pub fn judge_shell(command: &str, rules: &Rules, surroundings: &Surroundings) -> ShellVerdict {
     let mut judge = Judge::new(command, rules, surroundings);
     if COMMAND_BYTES_MAX < command.len() {
-        judge.give_up(format!("longer than {COMMAND_BYTES_MAX} bytes"));
+        judge.give_up("longer than can be looked at");
     } else {
         judge.line(command);
     }

@@ -198,8 +198,11 @@ pub(crate) fn visible(line: &str) -> String {
 fn push_visible(out: &mut String, letter: char) {
     let hidden = match letter {
         '\t' => false,
-        // Zero width, direction, and the tag letters that repeat ASCII invisibly. Joiners stay: emoji need them.
-        '\u{200b}' | '\u{2060}' | '\u{feff}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{e0000}'..='\u{e007f}' => true,
+        // Zero width and direction. Joiners stay: emoji need them.
+        '\u{61c}' | '\u{180e}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2060}'..='\u{2064}' | '\u{feff}' => true,
+        '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{fff9}'..='\u{fffb}' => true,
+        // The tag letters that repeat ASCII invisibly, and the variations that can hold any byte.
+        '\u{e0000}'..='\u{e0fff}' => true,
         other => other.is_control(),
     };
     if hidden {
@@ -281,6 +284,9 @@ mod tests {
             ("done\r", "done"),
             ("nul\0 bell\x07 back\x08", "nul bell back"),
             ("bidi \u{202e}txt.exe tag \u{e0041}", "bidi <U+202E>txt.exe tag <U+E0041>"),
+            ("marks \u{200f}a\u{200e}b\u{61c}", "marks <U+200F>a<U+200E>b<U+061C>"),
+            ("bytes 😀\u{e0101}\u{e01ef}, family 👩\u{200d}👧\u{fe0f}", "bytes 😀<U+E0101><U+E01EF>, family 👩\u{200d}👧\u{fe0f}"),
+            ("unseen \u{2063}\u{180e}", "unseen <U+2063><U+180E>"),
             ("broken \x1b[", "broken "),
         ] {
             assert_eq!(clean(raw.as_bytes()), seen, "{raw:?}");

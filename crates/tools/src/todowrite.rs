@@ -1,12 +1,22 @@
-//! `todowrite`: the session's list of steps, replaced as a whole.
+//! `todowrite`: the session's list of steps, replaced as a whole; `todoread.rs` shows it.
+//!
+//! The list is in the session's memory, and in a small file of its spool, because the memory ends with the process.
+
+use std::{
+    fs,
+    io::{self, Read, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::Path,
+};
 
 use posse_session::{BoxFuture, Look, Outcome, Tool, ToolCall, ToolContext, ToolSpec, Touch, Workspace};
 use serde_json::{Value, json};
 
 use crate::{
     arguments::{Arguments, Parameter},
+    blocking::blocking,
     files::memory,
-    text::small,
+    text::{small, spool_file},
 };
 
 const TODOS: Parameter = Parameter::new("todos", &["items", "list", "tasks"]);
@@ -21,6 +31,12 @@ const PRIORITIES: [&str; 3] = ["high", "medium", "low"];
 const TODOS_MAX: usize = 100;
 /// One line of text each.
 const CONTENT_CHARS_MAX: usize = 500;
+
+/// Where the list is in a session's memory, and in its spool.
+const MEMORY_KEY: &str = "todos";
+const FILE_NAME: &str = "todos.json";
+/// The longest list there can be, with room for escapes.
+const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
 pub(crate) struct TodoWrite(ToolSpec);
 
@@ -63,7 +79,12 @@ impl Tool for TodoWrite {
 
     fn look(&self, input: &Value, _workspace: &dyn Workspace) -> Result<Look, String> {
         let todos = todos(input)?;
-        Ok(Look { touches: vec![Touch::new("todowrite", "*")], repeatable: false, title: format!("{} steps", todos.len()) })
+        Ok(Look {
+            touches: vec![Touch::new("todowrite", "*")],
+            repeatable: false,
+            title: format!("{} steps", todos.len()),
+            ..Look::default()
+        })
     }
 
     fn run<'a>(&'a self, call: &'a ToolCall, context: &'a ToolContext) -> BoxFuture<'a, Outcome> {
@@ -72,14 +93,56 @@ impl Tool for TodoWrite {
                 Ok(todos) => todos,
                 Err(words) => return Outcome::failed(words),
             };
-            let (output, title) = rendered(&todos);
-            let list = Value::Array(todos);
-            memory(context).insert("todos".into(), list.clone());
-            // A long list is in the session's memory only.
-            let metadata = small(json!({"todos": list}), "");
-            Outcome::Done { output: output.into(), title, metadata, attachments: Vec::new() }
+            let list = Value::Array(todos.clone());
+            memory(context).insert(MEMORY_KEY.into(), list.clone());
+            let spool = context.spool.clone();
+            blocking("todowrite", context, move |_| {
+                // The list holds all the same, until the process ends.
+                let lost =
+                    keep(&spool, &list).err().map(|error| format!("\n(The list could not be kept on disk: {error})")).unwrap_or_default();
+                let mut shown = shown(&todos);
+                if let Outcome::Done { output: posse_session::Text::Inline(words), .. } = &mut shown {
+                    words.push_str(&lost);
+                }
+                Ok(shown)
+            })
+            .await
         })
     }
+}
+
+/// The list as this session has it; after a restart as it was written last.
+pub(crate) fn kept(context: &ToolContext) -> Vec<Value> {
+    let known = memory(context).get(MEMORY_KEY).and_then(Value::as_array).cloned();
+    known.unwrap_or_else(|| {
+        let todos = kept_in(&context.spool);
+        memory(context).insert(MEMORY_KEY.into(), Value::Array(todos.clone()));
+        todos
+    })
+}
+
+/// A list as the model and the screens see it.
+pub(crate) fn shown(todos: &[Value]) -> Outcome {
+    let (output, title) = rendered(todos);
+    // A long list is not for screens.
+    Outcome::Done { output: output.into(), title, metadata: small(json!({"todos": todos}), ""), attachments: Vec::new() }
+}
+
+/// The file is replaced in one step: a crash leaves the old list or the new one.
+fn keep(spool: &Path, list: &Value) -> io::Result<()> {
+    let (path, beside) = (spool_file(spool, FILE_NAME)?, spool_file(spool, &format!("{FILE_NAME}.new"))?);
+    let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
+    file.write_all(list.to_string().as_bytes())?;
+    file.sync_all()?;
+    fs::rename(beside, path)
+}
+
+/// What is not there or is no list is an empty one.
+fn kept_in(spool: &Path) -> Vec<Value> {
+    let mut text = String::new();
+    let read = fs::File::open(spool.join(FILE_NAME)).and_then(|file| file.take(FILE_BYTES_MAX).read_to_string(&mut text));
+    let list: Option<Value> = read.ok().and_then(|_| serde_json::from_str(&text).ok());
+    list.and_then(|list| todos(&json!({"todos": list})).ok()).unwrap_or_default()
 }
 
 fn todos(input: &Value) -> Result<Vec<Value>, String> {
@@ -120,7 +183,7 @@ fn word(arguments: &Arguments<'_>, parameter: Parameter, words: &[&'static str])
 
 fn rendered(todos: &[Value]) -> (String, String) {
     if todos.is_empty() {
-        return ("The list is empty now.".into(), "0 steps".into());
+        return ("The list is empty.".into(), "0 steps".into());
     }
     let status = |todo: &Value| todo["status"].as_str().unwrap_or_default().to_owned();
     let open = todos.iter().filter(|todo| matches!(&*status(todo), "pending" | "in_progress")).count();

@@ -77,10 +77,11 @@ impl<'a> Walk<'a> {
         matches!(self.walked, Walked::Stopped | Walked::Late)
     }
 
-    /// Every file below `folder`, in the order of names, until the visitor says `false`.
-    pub(crate) fn files(&mut self, folder: &Path, project: &Path, mut visit: impl FnMut(&mut Self, &Entry) -> bool) {
+    /// Every file below `folder`, in the order of names, until the visitor says `false`. An error when the folder itself
+    /// cannot be opened: it is not what it was when it was judged.
+    pub(crate) fn files(&mut self, folder: &Path, project: &Path, mut visit: impl FnMut(&mut Self, &Entry) -> bool) -> io::Result<()> {
         let ignored = Ignored::of(folder, project, self.private);
-        let mut open = vec![(self.entries(folder, &ignored).into_iter(), ignored)];
+        let mut open = vec![(self.entries_of(folder, &ignored)?.into_iter(), ignored)];
         let mut count = 0_usize;
         while let (depth, Some((entries, ignored))) = (open.len(), open.last_mut()) {
             let Some(entry) = entries.next() else {
@@ -89,7 +90,7 @@ impl<'a> Walk<'a> {
             };
             count += 1;
             if count.is_multiple_of(CHECK_EVERY) && self.is_over() {
-                return;
+                break;
             }
             if entry.is_folder {
                 if depth < DEPTH_MAX {
@@ -97,19 +98,25 @@ impl<'a> Walk<'a> {
                     open.push((self.entries(&entry.path, &ignored).into_iter(), ignored));
                 }
             } else if (entry.is_file || entry.is_link) && !visit(self, &entry) {
-                return;
+                break;
             }
         }
+        Ok(())
     }
 
     /// The entries of one folder by name, without what is ignored or closed. What cannot be read (no permission,
-    /// vanished) is passed over, as every search program does.
+    /// vanished, a link by now) is passed over, as every search program does.
     pub(crate) fn entries(&mut self, folder: &Path, ignored: &Ignored) -> Vec<Entry> {
+        self.entries_of(folder, ignored).unwrap_or_default()
+    }
+
+    /// The same of a folder that must be there.
+    pub(crate) fn entries_of(&mut self, folder: &Path, ignored: &Ignored) -> io::Result<Vec<Entry>> {
         let mut found = Vec::new();
         if self.is_over() || self.private.covers(folder) {
-            return found;
+            return Ok(found);
         }
-        for (count, entry) in open_folder(folder).into_iter().flatten().flatten().enumerate() {
+        for (count, entry) in open_folder(folder, self.private)?.flatten().enumerate() {
             if count.is_multiple_of(CHECK_EVERY) && self.is_over() {
                 break;
             }
@@ -126,7 +133,7 @@ impl<'a> Walk<'a> {
             found.push(Entry { path, is_folder: kind.is_dir(), is_file: kind.is_file(), is_link: kind.is_symlink() });
         }
         found.sort_by(|one, other| one.path.cmp(&other.path));
-        found
+        Ok(found)
     }
 }
 
@@ -153,7 +160,8 @@ mod tests {
         walk.files(root, root, |_, entry| {
             names.push(crate::paths::name_in(root, &entry.path));
             true
-        });
+        })
+        .unwrap();
         names
     }
 
@@ -189,6 +197,22 @@ mod tests {
             found,
             [".gitignore", ".ignore", "keep.log", "repo/own.log", "sub/.gitignore", "sub/b.log", "sub/top.txt", "wanted.log"]
         );
+    }
+
+    #[test]
+    fn a_walk_does_not_begin_at_a_link_and_does_not_enter_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        fs::create_dir_all(root.join("outside/sub")).unwrap();
+        fs::write(root.join("outside/sub/secret"), "").unwrap();
+        fs::create_dir(root.join("inside")).unwrap();
+        std::os::unix::fs::symlink(root.join("outside"), root.join("inside/link")).unwrap();
+        let (private, never) = (Private::default(), || false);
+        assert_eq!(names(&mut Walk::new(&private, &never), &root.join("inside")), ["link"]);
+        for swapped in ["inside/link", "inside/link/sub"] {
+            let began = Walk::new(&private, &never).files(&root.join(swapped), &root, |_, entry| panic!("{entry:?}"));
+            assert!(began.unwrap_err().to_string().contains("changed since it was judged"), "{swapped}");
+        }
     }
 
     #[test]

@@ -4,16 +4,17 @@
 
 use std::{
     io,
+    os::fd::OwnedFd,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use posse_session::{BoxFuture, CallId, CommandLine, Process, SpawnError, Workspace};
 
-use crate::{keeper::Keeper, process_table};
+use crate::{keeper::Keeper, process_table, root::Root};
 
 pub struct LocalWorkspace {
-    root: PathBuf,
+    root: Root,
     cwd: PathBuf,
     keeper: Arc<Keeper>,
     readable_roots: Vec<PathBuf>,
@@ -30,6 +31,8 @@ impl LocalWorkspace {
         if !cwd.is_dir() {
             return Err(io::Error::new(io::ErrorKind::NotADirectory, format!("{} is not a folder", cwd.display())));
         }
+        // Opened once: whatever is put in its place later is another folder.
+        let root = Root::open(&root)?;
         Ok(Self { root, cwd, keeper, readable_roots: Vec::new(), private_roots: Vec::new() })
     }
 
@@ -49,7 +52,11 @@ impl LocalWorkspace {
 
 impl Workspace for LocalWorkspace {
     fn root(&self) -> &Path {
-        &self.root
+        self.root.path()
+    }
+
+    fn root_handle(&self) -> Option<Arc<OwnedFd>> {
+        Some(self.root.handle())
     }
 
     fn cwd(&self) -> &Path {

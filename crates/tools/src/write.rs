@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use crate::{
     arguments::{Arguments, FILE_PATH, Parameter},
     blocking::blocking,
+    change::{self, Before},
     files::{self, Memory},
     judged::Judged,
     paths::{Place, trouble},
@@ -51,8 +52,8 @@ impl Tool for Write {
     fn look(&self, input: &Value, workspace: &dyn Workspace) -> Result<Look, String> {
         let (place, _) = wanted(input, workspace)?;
         let touches = place.write_touches("edit");
-        self.judged.note(input, &touches);
-        Ok(Look { touches, repeatable: false, title: title(&place.name) })
+        self.judged.note_file(input, &touches, &place);
+        Ok(Look { touches, repeatable: false, title: title(&place.name), ..Look::default() })
     }
 
     fn run<'a>(&'a self, call: &'a ToolCall, context: &'a ToolContext) -> BoxFuture<'a, Outcome> {
@@ -75,40 +76,46 @@ impl Tool for Write {
 fn wanted<'a>(input: &'a Value, workspace: &dyn Workspace) -> Result<(Place, &'a str), String> {
     let arguments = Arguments::new("write", input)?;
     let place = Place::of(workspace, arguments.filled_text(FILE_PATH)?)?;
+    place.writable()?;
     Ok((place, arguments.text(CONTENT)?))
 }
 
 fn write(place: &Place, content: &str, private: &Private, memory: &Memory, stopped: &dyn Fn() -> bool) -> Result<Outcome, String> {
-    if place.real.is_dir() {
+    if place.find().is_ok_and(|found| found.metadata.is_dir()) {
         return Err(format!("{} is a directory; name a file in it.", place.name));
     }
     let _only = files::one_writer();
-    // What cannot be loaded as text (binary, huge) can still be replaced, only without a hash of what was there.
-    let (existed, before) = match files::load_text(place, private) {
-        Ok(before) => (before.is_some(), before),
-        Err(_) if place.real.is_file() => (true, None),
+    // What is too large to be read can still be replaced, only without a record of what was there.
+    let (existed, loaded) = match files::load(place, private) {
+        Ok(loaded) => (loaded.is_some(), loaded),
+        Err(_) if place.find().is_ok_and(|found| found.metadata.is_file()) => (true, None),
         Err(words) => return Err(words),
     };
-    if let Some(before) = &before
-        && files::is_stale(memory, &place.real, before)
+    let before = loaded.map(|loaded| loaded.bytes);
+    if let Some(Ok(before)) = before.as_deref().map(str::from_utf8)
+        && files::is_stale(memory, place, before)
     {
         return Err(files::stale_words(place));
     }
     if stopped() {
         return Ok(Outcome::cancelled("Stopped before anything was written."));
     }
-    files::write_whole(&place.real, content.as_bytes(), private).map_err(|error| trouble(place, &error))?;
-    files::remember(memory, &place.real, Some(content.as_bytes()));
     let lines = content.lines().count();
-    let verb = match (&before, existed) {
-        (_, false) => "Created",
-        (Some(before), _) if before == content => "Unchanged (it already had this text):",
-        _ => "Overwrote",
+    let same = before.as_deref() == Some(content.as_bytes());
+    if !same {
+        files::write_whole(&place.real, content.as_bytes(), private).map_err(|error| trouble(place, &error))?;
+    }
+    files::remember(memory, place, Some(content.as_bytes()));
+    let (verb, was) = match &before {
+        _ if same => ("Unchanged (it already had this text):", None),
+        Some(before) => ("Overwrote", Some(Before::Content(before))),
+        None if existed => ("Overwrote", Some(Before::Unread)),
+        None => ("Created", Some(Before::Absent)),
     };
     Ok(Outcome::Done {
         output: format!("{verb} {} ({lines} lines, {} bytes).", place.name, content.len()).into(),
         title: title(&place.name),
         metadata: small(json!({"path": place.name, "created": !existed, "lines": lines}), "path"),
-        attachments: vec![files::patch(place, before.as_deref(), content)],
+        attachments: was.map(|was| change::patch(&place.name, was, Some(content.as_bytes()), None)).into_iter().collect(),
     })
 }

@@ -6,12 +6,22 @@ mod common;
 
 use std::{
     fs,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use common::{Office, alive, fresh_call, metadata, words};
-use posse_session::{Outcome, ToolCall};
-use serde_json::json;
+use posse_session::{Outcome, Tool, ToolCall};
+use posse_tools::{Shells, builtin_with};
+use serde_json::{Value, json};
+
+fn a_call(input: Value) -> ToolCall {
+    ToolCall { id: fresh_call(), input, answer: None }
+}
+
+fn bash_with(shells: Shells) -> Arc<dyn Tool> {
+    builtin_with(&Arc::new(shells)).into_iter().find(|tool| tool.spec().name == "bash").unwrap()
+}
 
 #[tokio::test]
 async fn commands_answer_with_what_they_print_and_how_they_end() {
@@ -105,48 +115,46 @@ async fn the_environment_holds_no_secrets() {
 #[tokio::test]
 async fn a_timeout_ends_the_whole_tree_and_keeps_what_was_printed() {
     let office = Office::new();
-    let call = ToolCall {
-        id: fresh_call(),
-        input: json!({"command": "echo begun; setsid sleep 4321.5 & trap '' TERM; sleep 4321.5", "timeout": 300}),
-    };
+    let call = a_call(json!({"command": "echo begun; setsid sleep 29.5 & trap '' TERM; sleep 29.5", "timeout": 2000}));
     let begun = Instant::now();
     let outcome = office.tool("bash").run(&call, &office.context).await;
     assert_eq!(outcome.word(), "failed");
     assert_eq!(
         words(&outcome),
-        "begun\n(timed out after 300 ms and was ended with all it had started; give a larger timeout (at most 600000 ms) or do less at once)\n"
+        "begun\n(timed out after 2000 ms and was ended with all it had started; give a larger timeout (at most 600000 ms), do less at once, \
+         or start it with run_in_background and read it with bash_output)\n"
     );
     assert_eq!(alive(call.id.as_str()), 0);
-    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
 }
 
 #[tokio::test]
-async fn a_stop_ends_within_three_seconds_with_what_there_is() {
+async fn a_stop_ends_soon_with_what_there_is() {
     let office = Office::new();
-    let call = ToolCall { id: fresh_call(), input: json!({"command": "echo begun; trap '' TERM INT; while :; do sleep 0.1; done"}) };
-    let stop = office.stop.clone();
-    tokio::spawn(async move {
-        tokio::time::sleep(Duration::from_millis(300)).await;
-        stop.stop();
+    let call = a_call(json!({"command": "echo begun; trap '' TERM INT; while [ $SECONDS -lt 29 ]; do sleep 0.1; done"}));
+    let (tool, stopped) = (office.tool("bash"), async {
+        while office.shown.0.lock().unwrap().is_empty() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        office.stop.stop();
+        Instant::now()
     });
-    let begun = Instant::now();
-    let outcome = office.tool("bash").run(&call, &office.context).await;
+    let (outcome, stopped) = tokio::join!(tool.run(&call, &office.context), stopped);
     assert_eq!((outcome.word(), words(&outcome).as_str(), alive(call.id.as_str())), ("cancelled", "begun\n(stopped)\n", 0));
-    assert!(begun.elapsed() < Duration::from_millis(3_300), "{:?}", begun.elapsed());
+    // Two seconds at most; the rest is for a busy machine.
+    assert!(stopped.elapsed() < Duration::from_secs(10), "{:?}", stopped.elapsed());
 }
 
 #[tokio::test]
 async fn what_is_left_in_the_background_is_ended_and_said() {
     let office = Office::new();
-    let begun = Instant::now();
-    let call = ToolCall { id: fresh_call(), input: json!({"command": "sleep 1000 & echo started"}) };
+    let call = a_call(json!({"command": "sleep 29 & echo started"}));
     let outcome = office.tool("bash").run(&call, &office.context).await;
     assert_eq!(
         words(&outcome),
         "started\n(1 processes left in the background were ended; background processes do not outlive their command)\n"
     );
     assert_eq!(alive(call.id.as_str()), 0);
-    assert!(begun.elapsed() < Duration::from_secs(2));
     assert_eq!(
         office.say("bash", json!({"command": "echo a | tee >(sleep 0.02; cat >&2)"})).await,
         "a\na\n",
@@ -155,9 +163,29 @@ async fn what_is_left_in_the_background_is_ended_and_said() {
 }
 
 #[tokio::test]
+async fn whoever_holds_the_output_does_not_hold_the_call() {
+    let office = Office::new();
+    for holder in [
+        "(trap '' TERM HUP; sleep 29) &",
+        "setsid bash -c 'trap \"\" TERM; sleep 29; true' &",
+        "(trap '' TERM; while [ $SECONDS -lt 29 ]; do echo more; sleep 0.01; done) &",
+        "sleep 29 & kill -STOP $!;",
+        "mkfifo pipe; (exec 3<>pipe; sleep 29 <&3) &",
+    ] {
+        let call = a_call(json!({"command": format!("{holder} echo main")}));
+        let begun = Instant::now();
+        let outcome = office.tool("bash").run(&call, &office.context).await;
+        // Promised is half a second after the main process; the rest is for a busy machine.
+        assert!(begun.elapsed() < Duration::from_secs(5), "{holder}: {:?}", begun.elapsed());
+        assert!(outcome.word() == "done" && words(&outcome).contains("main\n"), "{holder}: {outcome:?}");
+        assert_eq!(common::settles_at(call.id.as_str(), 0, Duration::from_secs(5)), 0, "{holder}");
+    }
+}
+
+#[tokio::test]
 async fn a_dropped_call_leaves_nothing() {
     let office = Office::new();
-    let call = ToolCall { id: fresh_call(), input: json!({"command": "setsid sleep 1000 & sleep 1000"}) };
+    let call = a_call(json!({"command": "setsid sleep 29 & sleep 29"}));
     let tool = office.tool("bash");
     assert!(tokio::time::timeout(Duration::from_millis(300), tool.run(&call, &office.context)).await.is_err());
     assert_eq!(common::settles_at(call.id.as_str(), 0, Duration::from_secs(5)), 0);
@@ -189,8 +217,8 @@ fn resident_bytes() -> u64 {
 #[tokio::test]
 async fn a_flood_is_ended_at_its_bound() {
     let office = Office::new();
-    let call = ToolCall { id: fresh_call(), input: json!({"command": "yes & yes"}) };
-    let outcome = posse_tools::bash_with_spool_max(4_000_000).run(&call, &office.context).await;
+    let call = a_call(json!({"command": "yes & yes"}));
+    let outcome = bash_with(Shells::default().with_spool_max(4_000_000)).run(&call, &office.context).await;
     let said = words(&outcome);
     assert_eq!((outcome.word(), alive(call.id.as_str())), ("failed", 0));
     assert!(
@@ -204,16 +232,16 @@ async fn a_flood_is_ended_at_its_bound() {
 #[tokio::test]
 async fn a_command_that_takes_too_much_memory_is_ended_with_all_it_started() {
     let office = Office::new();
-    let hog = "x=$(head -c 60000000 /dev/zero | tr '\\0' a); echo full; sleep 60";
-    let call = ToolCall { id: fresh_call(), input: json!({"command": format!("({hog}) & ({hog}) & wait")}) };
+    let hog = "x=$(head -c 60000000 /dev/zero | tr '\\0' a); echo full; sleep 29";
+    let call = a_call(json!({"command": format!("({hog}) & ({hog}) & wait")}));
     let begun = std::time::Instant::now();
-    let outcome = posse_tools::bash_with_memory_max(80_000_000).run(&call, &office.context).await;
+    let outcome = bash_with(Shells::default().with_memory_max(80_000_000)).run(&call, &office.context).await;
     assert_eq!((outcome.word(), alive(call.id.as_str())), ("failed", 0));
     assert!(words(&outcome).contains("of the machine's memory"), "{}", words(&outcome));
     assert!(begun.elapsed() < std::time::Duration::from_secs(30), "{:?}", begun.elapsed());
     // One that stays below its bound is left alone.
-    let call = ToolCall { id: fresh_call(), input: json!({"command": "sleep 1.2; echo fine"}) };
-    let outcome = posse_tools::bash_with_memory_max(80_000_000).run(&call, &office.context).await;
+    let call = a_call(json!({"command": "sleep 1.2; echo fine"}));
+    let outcome = bash_with(Shells::default().with_memory_max(80_000_000)).run(&call, &office.context).await;
     assert_eq!((outcome.word(), words(&outcome).trim()), ("done", "fine"));
 }
 
@@ -240,13 +268,14 @@ async fn short_commands_are_quick() {
 #[tokio::test]
 async fn a_dead_keeper_makes_the_call_lost() {
     let office = Office::new();
-    let keeper = office.keeper.clone();
-    tokio::spawn(async move {
-        tokio::time::sleep(Duration::from_millis(300)).await;
-        let pid = rustix::process::Pid::from_raw(keeper.pid().unwrap().cast_signed()).unwrap();
+    let killed = async {
+        while office.shown.0.lock().unwrap().is_empty() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let pid = rustix::process::Pid::from_raw(office.keeper.pid().unwrap().cast_signed()).unwrap();
         rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
-    });
-    let outcome = office.run("bash", json!({"command": "echo begun; sleep 1000"})).await;
+    };
+    let (outcome, ()) = tokio::join!(office.run("bash", json!({"command": "echo begun; sleep 29"})), killed);
     assert_eq!(outcome.word(), "lost");
     assert!(words(&outcome).starts_with("begun\n(the process that watches commands died"), "{}", words(&outcome));
     assert_eq!(office.say("bash", json!({"command": "echo again"})).await, "again\n");

@@ -46,6 +46,67 @@ async fn read_shows_a_window_and_says_how_to_go_on() {
 }
 
 #[tokio::test]
+async fn read_says_what_is_special_about_a_file() {
+    let office = Office::new();
+    let utf16 = |text: &str, big: bool| {
+        let unit = |unit: u16| if big { unit.to_be_bytes() } else { unit.to_le_bytes() };
+        std::iter::once(0xfeff).chain(text.encode_utf16()).flat_map(unit).collect::<Vec<u8>>()
+    };
+    office.file("little.txt", utf16("grün\r\n😀\n", false));
+    office.file("big.txt", utf16("a\nb", true));
+    office.file("mark.txt", b"\xff\xfe");
+    office.file("utf32.txt", b"\xff\xfe\0\0a\0\0\0");
+    office.file("latin.txt", b"gr\xfcn\nok\n");
+    office.file("one.txt", "only");
+    office.file("cut.txt", format!("x{}", "ü".repeat(10_000)));
+    office.file("plain.pdf", "%PDF-1.4\nonly letters");
+    office.file("binary.pdf", b"%PDF-1.7\n\0\0");
+    let utf16_note = "(this file is UTF-16; edit cannot change it, only bash can)\n";
+    for (input, answer) in [
+        (json!({"filePath": "little.txt"}), format!("1|grün\n2|😀\n(the lines of this file end with CRLF)\n{utf16_note}")),
+        (json!({"filePath": "big.txt", "offset": 2}), format!("2|b\n(lines 2-2; end of file)\n{utf16_note}")),
+        (json!({"filePath": "mark.txt"}), "mark.txt is empty (0 lines; UTF-16).".into()),
+        (
+            json!({"filePath": "utf32.txt"}),
+            "failed: utf32.txt is not text: 8 bytes of UTF-32 text (try iconv -f utf-32). Use bash with a program that understands it.".into(),
+        ),
+        (
+            json!({"filePath": "latin.txt"}),
+            "1|gr\u{fffd}n\n2|ok\n(this file is not UTF-8; bytes that are no text are shown as \u{fffd}, and edit cannot change it)\n".into(),
+        ),
+        (json!({"filePath": "one.txt", "offset": 2}), "failed: one.txt has only 1 line; offset 2 is beyond its end.".into()),
+        (
+            json!({"filePath": "one.txt", "offset": u64::MAX, "limit": u64::MAX}),
+            "failed: one.txt has only 1 line; offset 18446744073709551615 is beyond its end.".into(),
+        ),
+        // A letter cut in two by the bound is not a broken file.
+        (json!({"filePath": "cut.txt"}), format!("1|x{}... (line cut: 20001 bytes)\n", "ü".repeat(1_999))),
+        (
+            json!({"filePath": "plain.pdf"}),
+            "failed: plain.pdf is a PDF document of 21 bytes, which read does not show. Its text is to be had with bash: `pdftotext -layout FILE -` (from poppler-utils).".into(),
+        ),
+        (
+            json!({"filePath": "binary.pdf"}),
+            "failed: binary.pdf is a PDF document of 11 bytes, which read does not show. Its text is to be had with bash: `pdftotext -layout FILE -` (from poppler-utils).".into(),
+        ),
+    ] {
+        assert_eq!(office.say("read", input.clone()).await, answer, "{input}");
+    }
+}
+
+#[tokio::test]
+async fn a_read_that_is_stopped_ends_within_a_line() {
+    let office = Office::new();
+    // A line of 64 GB, of which the disk holds one block.
+    let path = office.file("endless.txt", "x".repeat(10_000));
+    fs::File::options().write(true).open(&path).unwrap().set_len(64 * 1024 * 1024 * 1024).unwrap();
+    office.stop.stop();
+    let said = office.say("read", json!({"filePath": "endless.txt", "offset": 2}));
+    let said = tokio::time::timeout(Duration::from_secs(20), said).await.expect("it was stopped");
+    assert_eq!(said, "failed: endless.txt: read was stopped");
+}
+
+#[tokio::test]
 async fn read_is_bounded_however_large_the_file_is() {
     let office = Office::new();
     office.file("many.txt", "0123456789 0123456789 0123456789\n".repeat(200_000));
@@ -147,10 +208,14 @@ async fn touches_name_the_real_path_and_what_is_outside() {
     }
     for tool in posse_tools::builtin() {
         let name = tool.spec().name.clone();
-        let input =
-            json!({"filePath": "a", "pattern": "a", "command": "a", "oldString": "a", "newString": "b", "content": "", "todos": []});
+        let input = json!({
+            "filePath": "a", "pattern": "a", "command": "a", "oldString": "a", "newString": "b", "content": "", "todos": [],
+            "edits": [{"oldString": "a", "newString": "b"}], "patchText": "*** Begin Patch\n*** Add File: a\n+x\n*** End Patch", "id": "shell_1",
+            "url": "https://example.com", "questions": [{"question": "a"}],
+        });
         let look = tool.look(&input, &*office.context.workspace).unwrap();
-        assert_eq!(look.repeatable, ["read", "list", "glob", "grep"].contains(&name.as_str()), "{name}");
+        let repeatable = ["bash_output", "read", "list", "glob", "grep", "todoread", "webfetch", "question"];
+        assert_eq!(look.repeatable, repeatable.contains(&name.as_str()), "{name}");
     }
 }
 
@@ -164,7 +229,7 @@ async fn write_creates_replaces_and_records_the_change() {
     assert_eq!(words(&outcome), "Overwrote new/a.txt (1 lines, 5 bytes).");
     let Outcome::Done { attachments, .. } = outcome else { panic!() };
     assert!(
-        matches!(&attachments[..], [Part::Patch { path, before, after }] if path == "new/a.txt" && before.len() == 32 && before != after)
+        matches!(&attachments[..], [Part::Patch { path, before, after, .. }] if path == "new/a.txt" && before.len() == 32 && before != after)
     );
     assert_eq!(office.text_of("new/a.txt"), "three");
     assert_eq!(fs::metadata(office.root.join("new/a.txt")).unwrap().permissions().mode() & 0o777, 0o755);
@@ -369,7 +434,7 @@ async fn what_was_judged_is_what_is_touched() {
     assert_eq!(office.say("read", json!({"filePath": "sub/a.txt"})).await, "1|theirs\n");
     // After a restart no look is known: a plain path is what was spelled, a link could be anything.
     let run = async |input: serde_json::Value| {
-        let call = ToolCall { id: common::fresh_call(), input };
+        let call = ToolCall { id: common::fresh_call(), input, answer: None };
         words(&office.tool("write").run(&call, &office.context).await)
     };
     assert_eq!(run(json!({"filePath": "open/a.txt", "content": "x"})).await, "Overwrote open/a.txt (1 lines, 1 bytes).");

@@ -153,6 +153,98 @@ async fn list_is_wide_before_deep() {
 }
 
 #[tokio::test]
+async fn grep_shows_lines_around_files_or_counts() {
+    let office = Office::new();
+    office.file("a.rs", "one\ntwo Needle\nthree\nfour\nfive\nsix needle\nseven\nneedle\n");
+    office.file("b.py", "needle\nneedle needle\n");
+    office.file("c.txt", "nothing\n");
+    office.file("d.tsx", "fn x(\n  a,\n)\nneedle");
+    let all = "a.rs:\n  6: six needle\n  8: needle\n\nb.py:\n  1: needle\n  2: needle needle\n\nd.tsx:\n  4: needle\n";
+    let rust = "a.rs:\n  2: two Needle\n  6: six needle\n  8: needle\n";
+    let rust_around = "a.rs:\n  1- one\n  2: two Needle\n  3- three\n  --\n  5- five\n  6: six needle\n  7- seven\n  8: needle\n";
+    for (more, answer) in [
+        (json!({}), all.to_owned()),
+        (json!({"-n": true, "output_mode": "content"}), all.into()),
+        (json!({"-i": true, "glob": "*.rs"}), rust.into()),
+        (json!({"ignoreCase": "true", "type": "rust"}), rust.into()),
+        (json!({"case_insensitive": true, "type": ".rs"}), rust.into()),
+        (json!({"-i": true, "type": "rust", "-C": 1}), rust_around.into()),
+        (json!({"i": true, "type": "rust", "context": "1"}), rust_around.into()),
+        (json!({"type": "rust", "-A": 1}), "a.rs:\n  6: six needle\n  7- seven\n  8: needle\n".into()),
+        (json!({"type": "rust", "-B": 2, "-C": 0}), "a.rs:\n  4- four\n  5- five\n  6: six needle\n  7- seven\n  8: needle\n".into()),
+        (json!({"type": "rust", "before": 1, "after": 0}), "a.rs:\n  5- five\n  6: six needle\n  7- seven\n  8: needle\n".into()),
+        (json!({"output_mode": "files_with_matches"}), "a.rs\nb.py\nd.tsx".into()),
+        (json!({"outputMode": "files", "head_limit": 1}), "a.rs\n(2 more files are not shown; narrow the pattern, the path or include)".into()),
+        (json!({"output_mode": "count"}), "a.rs: 2\nb.py: 2\nd.tsx: 1\n(5 matches in 3 files)".into()),
+        (json!({"output_mode": "count", "path": "b.py"}), "b.py: 2".into()),
+        (
+            json!({"head_limit": 3}),
+            "a.rs:\n  6: six needle\n  8: needle\n\nb.py:\n  1: needle\n\n(2 more matches are not shown; narrow the pattern, the path or include)".into(),
+        ),
+        (
+            json!({"limit": 1, "before": 1}),
+            "a.rs:\n  5- five\n  6: six needle\n\n(4 more matches are not shown; narrow the pattern, the path or include)".into(),
+        ),
+        (
+            json!({"limit": 1, "context": 1}),
+            "a.rs:\n  5- five\n  6: six needle\n  7- seven\n\n(4 more matches are not shown; narrow the pattern, the path or include)".into(),
+        ),
+        (json!({"pattern": "x\\(.*?\\)", "multiline": true}), "d.tsx:\n  1: fn x(\n  2:   a,\n  3: )\n".into()),
+        (json!({"pattern": "x\\(.*?\\)"}), "No line matches x\\(.*?\\) in . (binary and ignored files are not searched).".into()),
+        (
+            json!({"type": "js"}),
+            "No line matches needle in . (only the named kind of files was searched, binary and ignored files are not searched).".into(),
+        ),
+        (json!({"type": "typescript"}), "d.tsx:\n  4: needle\n".into()),
+        (
+            json!({"type": "rustt"}),
+            "failed: grep: no type of files is called `rustt`. Did you mean rust? Or use include with a pattern such as `*.rustt`.".into(),
+        ),
+        (
+            json!({"output_mode": "json"}),
+            "failed: grep: parameter `outputMode` must be one of content, files_with_matches, count; got the string \"json\". Call grep again with that corrected.".into(),
+        ),
+    ] {
+        let mut input = json!({"pattern": "needle"});
+        for (name, value) in more.as_object().unwrap() {
+            input[name] = value.clone();
+        }
+        assert_eq!(office.say("grep", input.clone()).await, answer, "{input}");
+    }
+}
+
+#[tokio::test]
+async fn grep_finds_the_same_however_the_threads_take_turns() {
+    let office = Office::new();
+    // Large and small ones in turn, so that later files are done before earlier ones.
+    for n in 0..300 {
+        let filler = "nothing of interest\n".repeat(if n % 7 == 0 { 3_000 } else { 1 });
+        office.file(&format!("{:02}/{n:03}.txt", n % 20), format!("{filler}{}", "needle\n".repeat(n % 11)));
+    }
+    for input in [
+        json!({"pattern": "needle"}),
+        json!({"pattern": "needle", "limit": 500, "context": 1}),
+        json!({"pattern": "nothing", "limit": 500}),
+        json!({"pattern": "needle", "output_mode": "files"}),
+        json!({"pattern": "n", "output_mode": "count"}),
+    ] {
+        let first = office.run("grep", input.clone()).await;
+        assert!(common::words(&first).len() <= 51 * 1024, "{input}");
+        for _ in 0..10 {
+            assert_eq!(office.run("grep", input.clone()).await, first, "{input}");
+        }
+    }
+    let counted = office.run("grep", json!({"pattern": "needle", "output_mode": "count"})).await;
+    assert_eq!(metadata(&counted)["matches"], (0..300).map(|n| n % 11).sum::<usize>());
+    assert!(common::words(&counted).ends_with("(1488 matches in 272 files)"), "{}", common::words(&counted));
+    // The first file alone reaches the bound; what other threads found meanwhile does not count.
+    let outcome = office.run("grep", json!({"pattern": "nothing"})).await;
+    assert_eq!(metadata(&outcome), json!({"matches": 2_000, "files": 1, "truncated": true}));
+    let many = common::words(&outcome);
+    assert!(many.ends_with("(at least 1900 more matches are not shown; narrow the pattern, the path or include)"), "{many}");
+}
+
+#[tokio::test]
 async fn todos_are_checked_kept_and_shown() {
     let office = Office::new();
     let input = json!({"todos": [
@@ -184,11 +276,63 @@ async fn todos_are_checked_kept_and_shown() {
     }
 }
 
+#[tokio::test]
+async fn the_list_comes_back_after_a_restart() {
+    let office = Office::new();
+    assert_eq!(office.touches("todoread", json!({})), ["todoread *"]);
+    assert_eq!(office.say("todoread", json!({})).await, "The list is empty.");
+    let todos = |content: &str| json!({"todos": [{"content": content, "status": "pending"}]});
+    office.say("todowrite", todos("first")).await;
+    office.say("todowrite", todos("second ü \\ \"x\"")).await;
+    let restart = || office.context.memory.lock().unwrap().clear();
+    for _ in 0..2 {
+        assert_eq!(office.say("todoread", json!({})).await, "[ ] second ü \\ \"x\"");
+        restart();
+    }
+    // A crash while it was written leaves the list as it was.
+    fs::write(office.context.spool.join("todos.json.new"), "[{\"content\": \"thi").unwrap();
+    assert_eq!(office.say("todoread", json!({})).await, "[ ] second ü \\ \"x\"");
+    for broken in ["", "[{\"content\": \"thi", "{}", "[{\"content\": 3}]", "\u{0}"] {
+        restart();
+        fs::write(office.context.spool.join("todos.json"), broken).unwrap();
+        assert_eq!(office.say("todoread", json!({})).await, "The list is empty.", "{broken:?}");
+    }
+    office.say("todowrite", todos("third")).await;
+    restart();
+    assert_eq!(office.say("todoread", json!({})).await, "[ ] third");
+    office.say("todowrite", json!({"todos": []})).await;
+    restart();
+    assert_eq!(office.say("todoread", json!({})).await, "The list is empty.");
+    // A disk that takes nothing: the list holds, and the answer says what is missing.
+    let mut office = Office::new();
+    office.context.spool = office.file("a-file", "").join("spool");
+    let said = office.say("todowrite", todos("a")).await;
+    assert!(said.starts_with("[ ] a\n(The list could not be kept on disk: "), "{said}");
+    assert_eq!(office.say("todoread", json!({})).await, "[ ] a");
+}
+
 #[test]
 fn the_tools_are_sorted_and_say_what_they_take() {
     let tools = posse_tools::builtin();
     let names: Vec<&str> = tools.iter().map(|tool| tool.spec().name.as_str()).collect();
-    assert_eq!(names, ["bash", "edit", "glob", "grep", "list", "read", "todowrite", "write"]);
+    let all = [
+        "apply_patch",
+        "bash",
+        "bash_output",
+        "edit",
+        "glob",
+        "grep",
+        "kill_shell",
+        "list",
+        "multi_edit",
+        "question",
+        "read",
+        "todoread",
+        "todowrite",
+        "webfetch",
+        "write",
+    ];
+    assert_eq!(names, all);
     for tool in &tools {
         let spec = tool.spec();
         assert_eq!(spec.schema["type"], "object", "{}", spec.name);
@@ -232,7 +376,7 @@ async fn grep_reads_no_env_file_that_was_not_named() {
     assert_eq!(
         office.say("grep", json!({"pattern": "needle"})).await,
         ".env.example:\n  1: KEY=needle\n\na.environment:\n  1: KEY=needle\n\nvenv.env/inside.txt:\n  1: KEY=needle\n\n\
-         (3 .env files were not searched; to search one, name it as path)"
+         (3 .env files were not searched; grep them by name, which is asked about)"
     );
     assert_eq!(office.touches("grep", json!({"pattern": "needle", "path": ".env"})), ["grep needle", "read .env"]);
     assert_eq!(office.touches("grep", json!({"pattern": "needle", "path": "sub"})), ["grep needle"]);
@@ -250,11 +394,13 @@ async fn grep_reads_no_env_file_that_was_not_named() {
 #[test]
 fn titles_are_short_whatever_is_asked_for() {
     let office = Office::new();
-    let long = "x".repeat(5_000);
+    let long = format!("{}/", "x".repeat(199)).repeat(9) + "x";
     for tool in posse_tools::builtin() {
         let input = json!({
             "filePath": long, "path": long, "pattern": long, "command": long, "description": long,
-            "oldString": "a", "newString": "b", "content": "", "todos": []
+            "oldString": "a", "newString": "b", "content": "", "todos": [], "edits": [{"oldString": "a", "newString": "b"}],
+            "patchText": format!("*** Begin Patch\n*** Add File: {long}\n+x\n*** End Patch"), "id": long,
+            "url": format!("https://example.com/{long}"), "questions": [{"question": long}],
         });
         let look = tool.look(&input, &*office.context.workspace).unwrap();
         assert!(look.title.chars().count() <= 120, "{}: {}", tool.spec().name, look.title);

@@ -6,6 +6,9 @@
 
 mod calls;
 mod children;
+mod floods;
+mod hostile;
+mod nasty;
 mod signals;
 mod storage;
 mod streams;

@@ -86,7 +86,11 @@ fn a_key_is_never_written_anywhere() {
     let url = &world.model.url;
     world.configure(&json!({"model": "mock/m1", "provider": {"mock": {"api": "anthropic", "base_url": url, "api_key": "{env:MOCK_KEY}", "models": {"m1": {}}}}}));
     let runs = [
-        world.command(&["run", "--format", "stream-json", "look around"]).env("POSSE_LOG", "trace").run().expect_code(0),
+        world
+            .command(&["run", "--allow", "external_directory", "--format", "stream-json", "look around"])
+            .env("POSSE_LOG", "trace")
+            .run()
+            .expect_code(0),
         world.command(&["run", "--format", "json", "refuse"]).env("POSSE_LOG", "trace").run().expect_code(1),
         world.posse(&["run", "refuse"]).expect_code(1),
         world.posse(&["config", "show", "--origin"]).expect_code(0),

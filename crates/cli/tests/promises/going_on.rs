@@ -115,7 +115,8 @@ fn tools_cannot_read_the_keys_in_our_own_memory() {
     for folder in [world.folder(), &world.home, &world.project, &world.posse_home] {
         std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o777)).unwrap();
     }
-    let done = world.command(&["run", "look"]).env("MOCK_KEY", "hidden").by_user(NOBODY).run().expect_code(0);
+    let done =
+        world.command(&["run", "--permission-mode", "bypass", "look"]).env("MOCK_KEY", "hidden").by_user(NOBODY).run().expect_code(0);
     assert_eq!(done.out.lines().next(), Some("0"), "{}", done.out);
 }
 

@@ -4,15 +4,21 @@
 //! `kill.rs`.
 #![allow(clippy::unwrap_used)]
 
+mod asks;
 mod commands;
 mod config;
 mod exits;
 mod going_on;
+mod inline;
 mod limits;
 mod output;
 mod prompts;
 mod rules;
+mod rules_command;
 mod sessions;
 #[path = "../support/mod.rs"]
 mod support;
+mod trust;
+mod undo;
 mod usage;
+mod why;

@@ -17,11 +17,23 @@ fn a_tool_that_is_denied_altogether_is_not_shown_to_the_model() {
     let world = World::new(|_: &Seen| "ok");
     world.run(&["hi"]).expect_code(0);
     let all = world.model.last().tools.clone();
-    assert_eq!(sorted(&all), ["bash", "edit", "glob", "grep", "list", "read", "todowrite", "write"]);
-    world.run(&["--deny", "bash", "hi"]).expect_code(0);
-    assert_eq!(sorted(&world.model.last().tools), ["edit", "glob", "grep", "list", "read", "todowrite", "write"]);
-    world.run(&["--deny", "edit", "hi"]).expect_code(0);
-    assert_eq!(sorted(&world.model.last().tools), ["bash", "glob", "grep", "list", "read", "todowrite"], "denying edit takes write along");
+    let expected = "apply_patch bash bash_output edit glob grep kill_shell list multi_edit read todoread todowrite webfetch write";
+    assert_eq!(sorted(&all).join(" "), expected);
+    for (denied, gone) in [
+        ("bash", &["bash", "bash_output", "kill_shell"][..]),
+        ("edit", &["apply_patch", "edit", "multi_edit", "write"]),
+        ("webfetch", &["webfetch"]),
+        ("bash_output", &["bash_output"]),
+    ] {
+        world.run(&["--deny", denied, "hi"]).expect_code(0);
+        let left: Vec<&str> = expected.split(' ').filter(|name| !gone.contains(name)).collect();
+        assert_eq!(sorted(&world.model.last().tools), left, "denying {denied}");
+    }
+    // Vectors 31 and 32: as long as something of it is allowed, it is shown.
+    for rule in [&["--deny", "bash(rm *)"][..], &["--deny", "bash", "--allow", "bash(echo *)"]] {
+        world.run(&[rule, &["hi"]].concat()).expect_code(0);
+        assert_eq!(sorted(&world.model.last().tools).join(" "), expected, "{rule:?}");
+    }
 }
 
 fn sorted(names: &[String]) -> Vec<&str> {
@@ -60,8 +72,10 @@ fn an_ask_that_nobody_can_answer_is_refused_and_exit_4() {
     assert_eq!((fine["denied"].as_array().unwrap().len(), &fine["status"]), (1, &json!("done")));
     assert!(!world.project.join("made").exists());
 
-    world.run(&["--ask", "bash(touch *)", "--allow", "bash(touch made)", "go"]).expect_code(4);
-    world.run(&["--ask", "bash(rm *)", "--allow", "bash(touch made)", "go"]).expect_code(0);
+    // Last match wins, in the order written.
+    world.run(&["--allow", "bash(touch made)", "--ask", "bash(touch *)", "go"]).expect_code(4);
+    assert!(!world.project.join("made").exists());
+    world.run(&["--ask", "bash(touch *)", "--allow", "bash(touch made)", "go"]).expect_code(0);
     assert!(world.project.join("made").exists());
 }
 
@@ -132,4 +146,36 @@ fn a_deny_of_the_project_counts_and_an_allow_of_it_does_not() {
     assert!(!world.project.join("made").exists());
     assert_eq!(done.json()["denied"].as_array().unwrap().len(), 2, "{}", done.out);
     assert!(done.err.contains("posse.json") && done.err.contains("ignored"), "{}", done.err);
+}
+
+/// A line is every command it can run, however it is written: reliability.md 1.3, through the whole program.
+#[test]
+fn a_shell_line_is_judged_by_what_it_can_run() {
+    let outside = tempfile::tempdir().unwrap();
+    let far = outside.path().join("far.txt").display().to_string();
+    let table: &[(&str, &[&str], i32, &str)] = &[
+        ("echo fine && touch made", &[], 0, "allowed"),
+        ("echo fine && touch made", &["--deny", "bash(touch *)"], 0, "denied"),
+        ("t\\o\"uc\"h made", &["--deny", "bash(touch *)"], 0, "denied"),
+        ("env X=1 nice touch made", &["--deny", "bash(touch *)"], 0, "denied"),
+        ("bash -c 'touch made'", &["--deny", "bash(touch *)"], 0, "denied"),
+        ("echo $(touch made)", &["--deny", "bash(touch *)"], 0, "denied"),
+        ("find . -name '*.txt' -exec touch made {} +", &["--ask", "bash", "--allow", "bash(find *)"], 4, "denied"),
+        ("touch made", &["--ask", "bash", "--allow", "bash(touch *)"], 0, "allowed"),
+        ("touch made; $PROGRAM x", &["--ask", "bash", "--allow", "bash(touch *)"], 4, "denied"),
+        ("touch made > .env.local", &["--deny", "edit(.env*)"], 0, "denied"),
+        ("touch made; cat .env", &[], 4, "denied"),
+        ("touch made > posse.json", &["--permission-mode", "bypass"], 4, "denied"),
+        ("touch made; echo '[alias]' >> .git/config", &["--dangerously-skip-permissions"], 4, "denied"),
+    ];
+    for (command, flags, code, verdict) in table {
+        let world = tries("bash", json!({ "command": command }));
+        let done = world.run(&[*flags, &["go"]].concat()).expect_code(*code);
+        assert_eq!(world.project.join("made").exists(), *verdict == "allowed", "{command} {flags:?}: {done:#?}");
+    }
+    let world = tries("bash", json!({ "command": format!("touch made {far}") }));
+    world.run(&["go"]).expect_code(4);
+    assert!(!world.project.join("made").exists(), "a folder outside is asked about");
+    world.run(&["--allow", "external_directory", "go"]).expect_code(0);
+    assert!(world.project.join("made").exists() && outside.path().join("far.txt").exists());
 }

@@ -12,10 +12,12 @@ pub mod model;
 pub mod procs;
 pub mod running;
 pub mod seen;
+pub mod terminal;
 pub mod world;
 
 pub use answer::{Answer, Usage, call, raw_call};
 pub use model::ModelServer;
 pub use running::{Done, Running};
 pub use seen::{Api, Block, Seen};
+pub use terminal::AtTerminal;
 pub use world::World;

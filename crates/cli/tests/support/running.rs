@@ -60,6 +60,12 @@ impl Running {
         Running { child, out, err, ended: None }
     }
 
+    /// The child's stderr is a terminal, of which this is the other side.
+    pub fn at_terminal(mut child: Child, screen: impl Read + Send + 'static) -> Running {
+        let out = Pipe::read(child.stdout.take().unwrap());
+        Running { child, out, err: Pipe::read(screen), ended: None }
+    }
+
     pub fn pid(&self) -> u32 {
         self.child.id()
     }

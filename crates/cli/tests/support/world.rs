@@ -18,6 +18,7 @@ use super::{
     procs,
     running::{Done, Running},
     seen::{Api, Seen},
+    terminal::AtTerminal,
 };
 
 pub struct World {
@@ -272,15 +273,29 @@ impl Invocation<'_> {
         Running::new(self.unread())
     }
 
-    /// Started, with pipes that nobody reads.
-    pub fn unread(self) -> std::process::Child {
-        use std::os::unix::process::CommandExt;
-        let mut command = Command::new(env!("CARGO_BIN_EXE_posse"));
+    /// Started by a person: stdin and stderr are a terminal of its own.
+    pub fn at_terminal(self) -> AtTerminal {
+        // Without a process group: it leads a session, because a terminal belongs to one.
+        let mut command = Command::new("setsid");
+        command.arg("--ctty").arg(env!("CARGO_BIN_EXE_posse"));
+        self.prepare(&mut command);
+        AtTerminal::start(command)
+    }
+
+    fn prepare(&self, command: &mut Command) {
         command
             .args(&self.args)
             .current_dir(&self.cwd)
             .env_clear()
-            .envs(self.world.env.iter().chain(&self.env).map(|(name, value)| (name, value)))
+            .envs(self.world.env.iter().chain(&self.env).map(|(name, value)| (name, value)));
+    }
+
+    /// Started, with pipes that nobody reads.
+    pub fn unread(self) -> std::process::Child {
+        use std::os::unix::process::CommandExt;
+        let mut command = Command::new(env!("CARGO_BIN_EXE_posse"));
+        self.prepare(&mut command);
+        command
             .stdin(if matches!(self.stdin, Stdin::Empty) { Stdio::null() } else { Stdio::piped() })
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

@@ -9,7 +9,11 @@ use crate::{Config, parse_rule_flag, testing::World};
 fn verdict(config: &Config, key: &str, pattern: &str) -> Verdict {
     let book = config.rulebook();
     let ceiling: Vec<&posse_session::Rules> = book.ceiling.iter().collect();
-    judge(key, &[Touch::new(key, pattern)], &book.rules, &ceiling).verdict
+    judge(key, &[Touch::new(key, pattern)], None, &book.rules, &ceiling).decision.verdict
+}
+
+fn flag(text: &str, action: Verdict) -> Vec<posse_session::Rule> {
+    parse_rule_flag(text, action, Path::new("/")).unwrap()
 }
 
 fn verdicts(config: &Config, touches: &[(&str, &str)]) -> String {
@@ -36,19 +40,41 @@ fn without_a_word_everything_inside_is_allowed_and_a_few_things_ask() {
     assert_eq!(verdicts(&config, &allowed), "aaaaaaa");
     let asked = [
         ("external_directory", "/etc/*"),
+        ("private_address", "http://127.0.0.1:8080/"),
         ("doom_loop", "bash"),
         ("read", ".env"),
         ("read", "a/.env"),
         ("read", ".env.local"),
         ("read", "a/prod.env"),
     ];
-    assert_eq!(verdicts(&config, &asked), "??????");
+    assert_eq!(verdicts(&config, &asked), "???????");
     let book = config.rulebook();
     assert_eq!(book.rules.0[0].origin, "built-in");
     assert_eq!(book.ceiling, []);
 }
 
-/// The seed's example: the outcome hangs on the order.
+/// The seed's example, as it is written there. The outcome hangs on the order.
+const SEED: &str = r#""bash": {"git diff*": "allow", "git log*": "allow", "find * -delete*": "ask", "rm*": "deny", "*": "ask"}"#;
+
+#[test]
+fn the_seeds_example_under_first_and_under_last() {
+    let touches = [("bash", "git diff HEAD"), ("bash", "git log"), ("bash", "find . -delete"), ("bash", "rm -rf x"), ("bash", "make")];
+    let world = |order: &str, map: &str| World::with_user(&format!("{{{order}\"permission\": {{{map}}}}}")).load().unwrap();
+    let first = world(r#""permission_order": "first", "#, SEED);
+    assert_eq!(verdicts(&first, &touches), "aa?d?", "as the seed says");
+    assert_eq!((first.dead_denies.len(), first.warnings.len()), (0, 0), "{:?}", first.warnings);
+    // The fallback is the fallback wherever it stands.
+    let star_first = SEED.replace(", \"*\": \"ask\"", "").replace("{\"git diff*", "{\"*\": \"ask\", \"git diff*");
+    assert_eq!(verdicts(&world(r#""permission_order": "first", "#, &star_first), &touches), "aa?d?");
+    // Under last the star at the end wins over everything, and the deny that is lost is an error.
+    let last = world("", SEED);
+    assert_eq!(verdicts(&last, &touches), "?????");
+    let dead: Vec<&str> = last.dead_denies.iter().map(|problem| problem.key.as_str()).collect();
+    assert_eq!((dead, last.warnings.len()), (vec!["bash(rm*)"], 3));
+    assert_eq!(verdicts(&world(r#""permission_order": "last", "#, &star_first), &touches), "aa?d?");
+}
+
+/// Here both orders mean something, and not the same.
 const MAP: &str = r#""bash": {"*": "ask", "git *": "allow", "git push*": "deny", "ls*": "allow"}, "edit": "deny""#;
 
 #[test]
@@ -81,7 +107,7 @@ fn every_rule_knows_its_line_and_a_home_is_a_folder() {
     let world = World::with_user("{\"permission\": {\n\"edit\": \"ask\",\n\"external_directory\": {\n\"~/notes/*\": \"allow\"}}}");
     let rules = world.load().unwrap().rulebook().rules.0;
     let written: Vec<String> =
-        rules[7..].iter().map(|rule| world.near(&format!("{}({}) {}", rule.key, rule.pattern, rule.origin))).collect();
+        rules[8..].iter().map(|rule| world.near(&format!("{}({}) {}", rule.key, rule.pattern, rule.origin))).collect();
     assert_eq!(written, ["edit(*) home/posse/posse.json:2", "external_directory(home/notes/*) home/posse/posse.json:4"]);
 }
 
@@ -134,9 +160,18 @@ fn a_rule_that_would_protect_nothing_stops_the_start() {
         ),
         (r#""tools": {"wirte": false}"#, "1: tools.wirte: no tool has this name, so the rule would do nothing; did you mean `write`?"),
         (
-            r#""permission": {"WebFetch": {"domain:x.org": "deny"}}"#,
-            "1: permission.WebFetch.domain:x.org: a domain is not a pattern; write the address, as in `https://example.com/*`",
+            r#""permission": {"WebFetch": {"domain:": "deny"}}"#,
+            "1: permission.WebFetch.domain:: expected a host alone, as in `domain:example.com` or `domain:*.example.com`",
         ),
+        (
+            r#""permission": {"Read": {"!src": "deny"}}"#,
+            "1: permission.Read.!src: a pattern that begins with `!` is not supported; write a rule of its own",
+        ),
+        (
+            r#""permission": {"protected": "allow"}"#,
+            "1: permission.protected: protected files are always asked about; no rule changes that",
+        ),
+        (r#""tools": {"protected": true}"#, "1: tools.protected: protected files are always asked about; no rule changes that"),
     ];
     for (text, words) in table {
         assert_eq!(World::with_user(&format!("{{{text}}}")).error(), format!("home/posse/posse.json:{words}"));
@@ -165,15 +200,14 @@ fn what_opencode_users_write_is_taken() {
 #[test]
 fn flags_are_above_every_file_in_the_order_given() {
     let mut world = World::with_user(r#"{"permission": {"bash": "deny"}}"#).file("proj/posse.json", r#"{"permission": {"edit": "ask"}}"#);
-    let flag = |text, action| parse_rule_flag(text, action, Path::new("/")).unwrap();
     world.overrides.rules =
-        vec![flag("bash(git*)", Verdict::Allow), flag("bash(git push*)", Verdict::Deny), flag("edit(*.md)", Verdict::Allow)];
+        [flag("bash(git*)", Verdict::Allow), flag("bash(git push*)", Verdict::Deny), flag("edit(*.md)", Verdict::Allow)].concat();
     let config = world.load().unwrap();
     assert_eq!(
         verdicts(&config, &[("bash", "git log"), ("bash", "git push"), ("bash", "make"), ("edit", "a.md"), ("edit", "a.rs")]),
         "adda?"
     );
-    assert_eq!(config.dead_denies, [], "a flag is meant to lift");
+    assert_eq!(config.dead_denies, []);
 }
 
 #[test]
@@ -185,7 +219,8 @@ fn a_project_may_tighten_and_never_loosen() {
     assert_eq!(verdicts(&config, &[("bash", "ls"), ("bash", "rm x"), ("webfetch", "x"), ("edit", "a.lock"), ("edit", "a.rs")]), "?d?da");
     assert_eq!(
         config.ignored_line().unwrap(),
-        "ignored, because this folder is not trusted: opencode.json: permission (allow), posse.json: permission.webfetch (allow), permission.edit.* (allow)"
+        "ignored, because this folder is not trusted: opencode.json: permission (allow), posse.json: permission.webfetch (allow), permission.edit.* (allow) \
+         (`posse trust` accepts it)"
     );
 }
 
@@ -202,6 +237,44 @@ fn dead_rules_are_named() {
     assert_eq!(dead(r#"{"permission": {"bash": {"git*": "allow", "*": "ask"}}}"#), (0, 1));
     let across = World::with_user(r#"{"permission": {"edit": "deny"}}"#).env("POSSE_CONFIG_CONTENT", r#"{"permission": "allow"}"#);
     assert_eq!(across.load().unwrap().dead_denies.len(), 1);
-    let project = World::with_user(r#"{"permission": {"edit": "deny"}}"#).file("proj/posse.json", r#"{"permission": "ask"}"#);
+    let claude =
+        World::new().file("home/.claude/settings.json", r#"{"permissions": {"deny": ["Edit"]}}"#).user(r#"{"permission": "allow"}"#);
+    assert_eq!(claude.load().unwrap().dead_denies.len(), 1, "in a neighbour's file too");
+    let mut project = World::with_user(r#"{"permission": {"edit": "deny"}}"#).file("proj/posse.json", r#"{"permission": "ask"}"#);
     assert_eq!(project.load().unwrap().dead_denies.len(), 0, "a project's ask lifts nothing");
+    project.overrides.trust = true;
+    assert_eq!(project.load().unwrap().dead_denies.len(), 1, "unless it is trusted, and then one is told");
+}
+
+#[test]
+fn a_deny_that_a_flag_makes_useless_is_told() {
+    let mut world = World::with_user(r#"{"permission": {"bash": {"*": "allow", "rm*": "deny"}}}"#);
+    world.overrides.rules = flag("bash(git*)", Verdict::Allow);
+    assert_eq!(world.load().unwrap().dead_denies, []);
+    world.overrides.rules = flag("bash", Verdict::Allow);
+    let dead: Vec<String> = world.load().unwrap().dead_denies.iter().map(|problem| world.near(&problem.to_string())).collect();
+    assert_eq!(dead, ["home/posse/posse.json:1: bash(rm*): this deny can never apply: bash(*) at --allow wins over it and says allow"]);
+    world.overrides.rules = [flag("edit(a)", Verdict::Deny), flag("edit", Verdict::Ask)].concat();
+    assert_eq!(world.load().unwrap().dead_denies.len(), 1, "also one of another flag");
+}
+
+#[test]
+fn a_long_list_of_allows_hides_no_dead_deny() {
+    let allows: Vec<String> = (0..1000).map(|number| format!("\"Bash(tool{number}:*)\"")).collect();
+    let claude = format!("{{\"permissions\": {{\"allow\": [{}], \"deny\": [\"Bash(rm:*)\"]}}}}", allows.join(", "));
+    let world = World::new().file("home/.claude/settings.json", claude).user(r#"{"permission": {"bash": "allow"}}"#);
+    assert_eq!(world.load().unwrap().dead_denies.len(), 1);
+}
+
+#[test]
+fn a_domain_is_compared_with_the_host_of_an_address() {
+    let config =
+        World::with_user(r#"{"permission": {"webfetch": {"*": "ask", "domain:example.com": "allow", "domain:evil.org": "deny"}}}"#);
+    let touches = [
+        ("webfetch", "https://example.com/a"),
+        ("webfetch", "https://example.com.evil.net/"),
+        ("webfetch", "https://evil.org/?x=example.com"),
+        ("webfetch", "https://other.net/"),
+    ];
+    assert_eq!(verdicts(&config.load().unwrap(), &touches), "a?d?");
 }

@@ -29,9 +29,9 @@ fn only_what_cannot_redirect_run_or_widen_counts_and_the_rest_is_named() {
     assert_eq!(later, [("agent", false)]);
     assert_eq!(
         config.ignored_line().unwrap(),
-        "ignored, because this folder is not trusted: posse.json: provider, limits, concurrency, compat, default_agent, instructions[5], \
+        "ignored, because this folder is not trusted: posse.json: provider, limits, concurrency, default_agent, instructions[5], \
          instructions[6], hooks, mcp, plugins, sandbox, permission.bash.* (allow), instructions[1], instructions[2], instructions[3], instructions[4], \
-         models.small (mock/s), model (mock/m1)"
+         models.small (mock/s), model (mock/m1) (`posse trust` accepts it); ignored, because no folder may say it: posse.json: compat"
     );
     assert!(!format!("{:?}", config.show()).contains("s3cret"));
 }
@@ -42,7 +42,10 @@ fn a_reference_in_a_project_file_is_not_followed() {
         World::with_user(r#"{"model": "a/b"}"#).file("proj/opencode.json", r#"{"model": "x/{env:SECRET}"}"#).env("SECRET", "s3cret");
     let config = world.load().unwrap();
     assert_eq!(config.model.as_ref().unwrap().value, "a/b");
-    assert_eq!(config.ignored_line().unwrap(), "ignored, because this folder is not trusted: opencode.json: model");
+    assert_eq!(
+        config.ignored_line().unwrap(),
+        "ignored, because this folder is not trusted: opencode.json: model (`posse trust` accepts it)"
+    );
 }
 
 #[test]

@@ -16,8 +16,8 @@ use posse_engine::{Handle, Hub, Lanes, OpenError, Outfit, Ulids, World};
 use posse_models::{Scripted, ScriptedReply};
 use posse_session::{
     Asking, Block, BoxFuture, CallId, Clock, Command, CommandLine, Entry, EntryId, Event, Head, Hook, Kind, Limits, Log, Look, Message,
-    Outcome, Process, Recipe, Record, Role, Rules, Session, SessionId, SpawnError, Timestamp, Tool, ToolCall, ToolContext, ToolSpec, Touch,
-    Workspace,
+    Mode, Outcome, Process, Recipe, Record, Role, Rules, Session, SessionId, SpawnError, Timestamp, Tool, ToolCall, ToolContext, ToolSpec,
+    Touch, Workspace,
 };
 use posse_store::Memory;
 use serde_json::{Value, json};
@@ -67,7 +67,7 @@ impl Tool for Plain {
             return Err("`bad` is not a parameter".into());
         }
         let touches = vec![Touch::new(&self.spec.name, input["what"].as_str().unwrap_or("*"))];
-        Ok(Look { touches, repeatable: self.repeatable, title: String::new() })
+        Ok(Look { touches, repeatable: self.repeatable, title: String::new(), ..Look::default() })
     }
 
     fn run<'a>(&'a self, call: &'a ToolCall, context: &'a ToolContext) -> BoxFuture<'a, Outcome> {
@@ -124,6 +124,7 @@ pub struct Office {
     pub rules: Value,
     pub ceiling: Vec<Value>,
     pub asking: Asking,
+    pub mode: Mode,
     pub limits: Limits,
     pub lanes: HashMap<String, usize>,
     pub calls_max: usize,
@@ -131,7 +132,7 @@ pub struct Office {
     pub session: SessionId,
     pub system: Vec<String>,
     pub clock: Arc<TestClock>,
-    ids: Arc<Ulids>,
+    pub ids: Arc<Ulids>,
 }
 
 impl Office {
@@ -150,6 +151,7 @@ impl Office {
             rules: json!("allow"),
             ceiling: Vec::new(),
             asking: Asking::Nobody,
+            mode: Mode::Default,
             limits: Limits::default(),
             lanes: HashMap::new(),
             calls_max: 8,
@@ -196,6 +198,7 @@ impl Office {
             rules: Rules::from_config(&self.rules, "/", "test").unwrap(),
             ceiling: self.ceiling.iter().map(|rules| Rules::from_config(rules, "/", "ceiling").unwrap()).collect(),
             asking: self.asking,
+            mode: self.mode,
             spool: PathBuf::from("/nowhere"),
             stream_idle: Duration::from_secs(300),
             step_max: self.step_max,

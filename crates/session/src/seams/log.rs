@@ -82,6 +82,9 @@ pub trait Log: Send + Sync {
     fn changed<'a>(&'a self, session: &'a SessionId, after: Seq) -> BoxFuture<'a, ()>;
     /// The views of all sessions, newest first; `root` restricts to one tree.
     fn summaries<'a>(&'a self, root: Option<&'a SessionId>) -> BoxFuture<'a, Result<Vec<Summary>, ReadError>>;
+    /// The views of those sessions where an ask is open or an answer allows something for longer, newest first. Quick
+    /// however many sessions there are.
+    fn with_asks(&self) -> BoxFuture<'_, Result<Vec<Summary>, ReadError>>;
     /// Removes whole sessions and what only they used. Needs the tree's ownership.
     fn remove<'a>(&'a self, owner: &'a Ownership) -> BoxFuture<'a, Result<u64, AppendError>>;
 }
@@ -138,6 +141,10 @@ pub enum Letter {
         tree: bool,
     },
     Resume,
+    /// What this answer allowed for longer counts no more.
+    Revoke {
+        ask: AskId,
+    },
     Detach {
         task: SessionId,
     },

@@ -5,6 +5,7 @@
 
 use std::{
     fmt,
+    os::fd::OwnedFd,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -17,7 +18,7 @@ use super::{BoxFuture, Live};
 use crate::{
     ids::{CallId, SessionId},
     outcome::Outcome,
-    rule::Touch,
+    rule::{Reader, Touch},
 };
 
 /// What the model is told about a tool.
@@ -37,6 +38,8 @@ pub struct Look {
     pub repeatable: bool,
     /// A few words for a list: `src/main.rs`, `cargo test`.
     pub title: String,
+    /// For touches that a wildcard cannot judge: the commands of a shell line.
+    pub reader: Option<Reader>,
 }
 
 /// A call as its tool sees it: the input is a valid JSON object.
@@ -44,6 +47,8 @@ pub struct Look {
 pub struct ToolCall {
     pub id: CallId,
     pub input: Value,
+    /// What a person said, where the call was a question.
+    pub answer: Option<String>,
 }
 
 /// What a running call has around it.
@@ -136,6 +141,10 @@ pub trait Workspace: Send + Sync {
     /// Folders that no tool may open inside this process, except the readable roots in them: posse's own data. Canonical.
     fn private_roots(&self) -> &[PathBuf] {
         &[]
+    }
+    /// The root as it was opened when the workspace began: what is below it is opened from here, whatever its path leads to by then.
+    fn root_handle(&self) -> Option<Arc<OwnedFd>> {
+        None
     }
     fn spawn<'a>(&'a self, line: CommandLine) -> BoxFuture<'a, Result<Arc<dyn Process>, SpawnError>>;
     /// Ends every process that an earlier owner started for these calls.

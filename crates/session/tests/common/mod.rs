@@ -11,7 +11,7 @@ use std::{
 };
 
 use posse_session::{
-    Answer, AskId, BatchId, By, CallId, Decision, Delivery, Entry, EntryId, Event, Finish, Hash, Hold, How, Ids, Kind, Limit, Look,
+    Answer, AskId, BatchId, By, CallId, Decision, Delivery, Entry, EntryId, Event, Finish, Grant, Hash, Hold, How, Ids, Kind, Limit, Look,
     ModelFailure, Outcome, Part, Priority, Recipe, Record, Reserved, Rule, Rules, Scope, Segment, SessionId, Source, Spawn, Text,
     Timestamp, To, Touch, Usage, Verdict, Wanted,
 };
@@ -40,7 +40,11 @@ pub fn rules() -> Rules {
 pub fn wanted(call: &str, tool: &str, input: &str) -> Wanted {
     let touches = if tool == "bare" { Vec::new() } else { vec![Touch::new(tool, input)] };
     let repeatable = matches!(tool, "read" | "agent");
-    let look = if tool == "bad" { Err("no such parameter".to_owned()) } else { Ok(Look { touches, repeatable, title: String::new() }) };
+    let look = if tool == "bad" {
+        Err("no such parameter".to_owned())
+    } else {
+        Ok(Look { touches, repeatable, title: String::new(), ..Look::default() })
+    };
     Wanted { call: CallId::new(call), wire_id: format!("wire_{call}"), tool: tool.into(), input: input.into(), look }
 }
 
@@ -79,8 +83,13 @@ pub fn one_of_each(text: &str) -> Vec<Event> {
     let said = || Text::from(text);
     let usage = Usage { input: 10, output: 5, cache_read: 3, cache_write: 2, cost_usd: 0.25 };
     let touch = Touch::new("bash", "ls");
-    let decision =
-        Decision { verdict: Verdict::Ask, touch: Some(touch.clone()), rule: Some("bash(*)".into()), origin: "posse.json:4".into() };
+    let decision = Decision {
+        rule: Some("bash(*)".into()),
+        origin: "posse.json:4".into(),
+        why: "`ls`: rule bash(*)".into(),
+        offers: vec![Grant { key: "bash".into(), pattern: "ls *".into(), exact: false }],
+        ..Decision::of(Verdict::Ask, Some(touch.clone()))
+    };
     let entry = Entry {
         id: EntryId::new("msg_1"),
         source: Source::Agent { session: task.clone(), name: "scout".into() },
@@ -147,6 +156,8 @@ pub fn one_of_each(text: &str) -> Vec<Event> {
         Event::Forked { segments: vec![Segment { session: task, from: 0, to: 4 }] },
         Event::Compacted { summary: said(), tail_from: 3 },
         Event::Reverted { to: 2 },
+        Event::Revoked { ask: AskId::new("ask_1"), by: By::User },
+        Event::Undone { calls: vec![CallId::new("call_1")], paths: vec!["a.rs".into()] },
         Event::Unknown(serde_json::json!({"type": "dreamt", "of": said(), "ignorable": true})),
     ]
 }
@@ -160,7 +171,15 @@ pub fn one_of_each_part(text: &str) -> Vec<Part> {
         Part::Agent { name: "explore".into() },
         Part::Subtask { agent: "explore".into(), description: "look".into(), prompt: text.into(), command: Some("/look".into()) },
         Part::Call { call: CallId::new("call_1") },
-        Part::Patch { path: "a.rs".into(), before: "1".into(), after: "2".into() },
+        Part::Patch {
+            path: "a.rs".into(),
+            before: "1".into(),
+            after: "2".into(),
+            added: 3,
+            removed: 1,
+            change: text.into(),
+            mode: Some(0o755),
+        },
         Part::Compaction { summary: text.into() },
         Part::Retry { attempt: 1, error: "cut".into() },
         Part::Opaque { provider: "openai".into(), raw: "{\"id\":\"rs_1\"}".into() },
@@ -178,11 +197,11 @@ pub fn every_name() -> BTreeSet<String> {
             Event::CallStarted { .. } | Event::CallFinished { .. } | Event::Interrupted { .. } | Event::Resumed { .. } => {}
             Event::TookOver { .. } | Event::LimitReached { .. } | Event::TaskStarted { .. } | Event::TaskEnded { .. } => {}
             Event::Detached { .. } | Event::TaskStopped { .. } | Event::Ended { .. } | Event::Forked { .. } => {}
-            Event::Compacted { .. } | Event::Reverted { .. } | Event::Unknown(_) => {}
+            Event::Compacted { .. } | Event::Reverted { .. } | Event::Revoked { .. } | Event::Undone { .. } | Event::Unknown(_) => {}
         }
         event.name()
     }
-    assert_eq!(names.len(), 25, "one_of_each has one of each");
+    assert_eq!(names.len(), 27, "one_of_each has one of each");
     names
 }
 

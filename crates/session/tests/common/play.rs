@@ -7,9 +7,9 @@ use std::{collections::BTreeSet, time::Duration};
 
 use posse_session::Finish;
 use posse_session::{
-    Answer, AskId, Asking, BatchId, By, CallId, CallState, Command, Decision, Delivery, Effect, Entry, EntryId, Event, Given, Hash, Hold,
-    How, Ids, Kind, Limit, Look, ModelFailure, Outcome, Permit, Priority, Record, Report, Rules, Scope, Session, SessionId, Source, Text,
-    Timestamp, To, Touch, Usage, Verdict, Wanted,
+    Answer, AskId, Asking, BatchId, By, CallId, CallState, Command, Decision, Delivery, Effect, Entry, EntryId, Event, Given, Grant,
+    Granted, Hash, Hold, How, Ids, Kind, Limit, Look, Mode, ModelFailure, Outcome, Permit, Priority, Record, Report, Rules, Scope, Session,
+    SessionId, Source, Text, Timestamp, To, Touch, Usage, Verdict, Wanted,
 };
 
 use super::{Counter, created, rules, spawn, wanted};
@@ -25,6 +25,9 @@ pub struct Play {
     entries: u32,
     calls: u32,
     asking: Asking,
+    mode: Mode,
+    /// What other sessions were allowed.
+    pub grants: Vec<Granted>,
     looks: bool,
 }
 
@@ -47,6 +50,8 @@ impl Play {
             entries: 0,
             calls: 0,
             asking: Asking::Open,
+            mode: Mode::Default,
+            grants: Vec::new(),
             looks: false,
         }
     }
@@ -71,6 +76,8 @@ impl Play {
             rules: &self.rules,
             ceiling: &[],
             asking: self.asking,
+            mode: self.mode,
+            grants: &self.grants,
             looks: self.looks,
         };
         let mut draft = self.session.draft(BatchId::new(self.ids.fresh("evt_")), given.now);
@@ -86,6 +93,8 @@ impl Play {
             rules: &self.rules,
             ceiling: &[],
             asking: self.asking,
+            mode: self.mode,
+            grants: &self.grants,
             looks: self.looks,
         };
         let mut draft = self.session.draft(BatchId::new(self.ids.fresh("evt_")), given.now);
@@ -177,6 +186,14 @@ impl Play {
                 let scope: Scope = serde_json::from_value(first.unwrap_or("once").into()).expect("a scope");
                 self.answer(Answer::Yes { scope });
             }
+            "words" => self.answer(Answer::Words { say: words.join(" ") }),
+            "revoke" => self.revoke(),
+            "mode" => self.mode = if first == Some("bypass") { Mode::Bypass } else { Mode::AcceptEdits },
+            // Another session was allowed this: `granted ask x`, `granted ask *` as a pattern.
+            "granted" => {
+                let grant = Grant { key: words[0].into(), pattern: words[1].into(), exact: words[1] != "*" };
+                self.grants.push(Granted { grant, ask: AskId::new("ask_far"), scope: Scope::Project });
+            }
             "no" => self.answer(Answer::No { say: words.join(" ") }),
             "look" => self.look(&words),
             // The first running call starts a task: `spawn t1`, `spawn t1 bg`, `spawn t1 bg internal`.
@@ -262,9 +279,18 @@ impl Play {
         let key = if words[0] == "as" { words[1] } else { &tool };
         let look = match words[0] {
             "refuse" => Err("not on my watch".to_owned()),
-            _ => Ok(Look { touches: vec![Touch::new(key, "amended")], repeatable: false, title: String::new() }),
+            _ => Ok(Look { touches: vec![Touch::new(key, "amended")], repeatable: false, title: String::new(), ..Look::default() }),
         };
         self.decide(Command::Report(Report::Looked { call, input: "amended".into(), look, by: "hook".into() }));
+    }
+
+    /// Takes back the last answer, whatever it allowed.
+    fn revoke(&mut self) {
+        let asked = self.log.iter().rev().find_map(|record| match &record.event {
+            Event::Answered { ask, .. } => Some(ask.clone()),
+            _ => None,
+        });
+        self.decide(Command::Revoke { ask: asked.expect("an answer"), by: By::User });
     }
 
     fn answer(&mut self, answer: Answer) {
@@ -365,7 +391,11 @@ pub fn fact_word(event: &Event) -> String {
             format!("asked {call} {}", decision.touch.as_ref().map_or("", |touch| touch.key.as_str()))
         }
         Event::Answered { call, answer, by, .. } => {
-            let word = if matches!(answer, Answer::Yes { .. }) { "yes" } else { "no" };
+            let word = match answer {
+                Answer::Yes { .. } => "yes",
+                Answer::No { .. } => "no",
+                Answer::Words { .. } => "words",
+            };
             format!("answered {call} {word} by {}", plain(by))
         }
         Event::CallStarted { call, attempt } => format!("started {call}/{attempt}"),

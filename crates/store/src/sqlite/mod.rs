@@ -127,6 +127,10 @@ impl Log for Sqlite {
         })
     }
 
+    fn with_asks(&self) -> BoxFuture<'_, Result<Vec<Summary>, ReadError>> {
+        Box::pin(self.shared.readers.query(views::with_asks))
+    }
+
     fn remove<'a>(&'a self, owner: &'a Ownership) -> BoxFuture<'a, Result<u64, AppendError>> {
         Box::pin(async move {
             let removed = self.shared.writer.grant(Wish::Remove { root: owner.root.clone(), epoch: owner.epoch }).await?;

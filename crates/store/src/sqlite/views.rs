@@ -48,7 +48,22 @@ pub(super) fn list(connection: &Connection, root: Option<&SessionId>) -> rusqlit
         None => "SELECT key, id, version, body FROM sessions LEFT JOIN summaries ON session = key WHERE ?1 IS NULL",
     };
     let mut statement = connection.prepare_cached(query)?;
-    let mut found = statement.query([root.map(SessionId::as_str)])?;
+    collect(connection, statement.query([root.map(SessionId::as_str)])?)
+}
+
+/// Those with an open ask or a lasting answer, found by an index of their own; a row that is stale is not among them.
+pub(super) const WITH_ASKS: &str = "SELECT key, id, version, body FROM summaries JOIN sessions ON session = key
+    WHERE instr(body, '\"asks\":[') + instr(body, '\"granted\":[')";
+
+pub(super) fn with_asks(connection: &Connection) -> rusqlite::Result<Vec<Summary>> {
+    let mut statement = connection.prepare_cached(WITH_ASKS)?;
+    let mut listed = collect(connection, statement.query([])?)?.summaries;
+    // A title may read like it.
+    listed.retain(|summary| !summary.asks.is_empty() || !summary.granted.is_empty());
+    Ok(listed)
+}
+
+fn collect(connection: &Connection, mut found: rusqlite::Rows<'_>) -> rusqlite::Result<Listed> {
     let (mut summaries, mut stale) = (Vec::new(), 0);
     while let Some(row) = found.next()? {
         let version: Option<u32> = row.get(2)?;

@@ -1,17 +1,22 @@
 //! What a command printed, read from its spool file: head and tail for the model, pieces for whoever is looking.
 //!
-//! The file may be a gigabyte; never more than a few windows of it are in memory.
+//! The file may be a gigabyte and may still grow; never more than a few windows of it are in memory. Knows nothing of
+//! processes: whether more will come is told by the caller.
 
 use std::{
+    collections::VecDeque,
     fs::{self, OpenOptions},
-    io::{self, Read, Seek, SeekFrom},
+    io::{self, BufReader, Read, Seek, SeekFrom},
     path::{Path, PathBuf},
 };
+
+use grep_matcher::Matcher;
+use grep_regex::RegexMatcher;
 
 use crate::{
     files::{open_regular, open_regular_with},
     private::Private,
-    text::{cap, clean, gap},
+    text::{Line, Lines, cap, clean, gap},
 };
 
 /// What the model sees of one command: about 7,500 tokens.
@@ -21,10 +26,16 @@ const HEAD_BYTES: usize = 10_000;
 const TAIL_BYTES: usize = SHOWN_BYTES_MAX - HEAD_BYTES;
 /// What is shown live at once; a flood is shown in samples.
 const PIECE_BYTES_MAX: usize = 8 * 1024;
+/// Of a longer line only the beginning is matched and shown.
+const LINE_BYTES_MAX: usize = 4 * 1024;
+/// A line that has grown so long is not waited for any more.
+const UNFINISHED_BYTES_MAX: u64 = 64 * 1024;
+/// No letter is longer, and no escape that is worth waiting for.
+const UNFINISHED_TAIL: u64 = 64;
 
 /// The spool file of one command.
-pub(super) struct Output {
-    pub(super) path: PathBuf,
+pub(crate) struct Output {
+    pub(crate) path: PathBuf,
     /// Shown live up to here.
     shown: u64,
     private: Private,
@@ -39,12 +50,51 @@ pub(super) struct Kept {
 
 impl Output {
     /// `path` must be resolved.
-    pub(super) fn new(path: PathBuf, private: Private) -> Self {
+    pub(crate) fn new(path: PathBuf, private: Private) -> Self {
         Self { path, shown: 0, private }
     }
 
-    pub(super) fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         fs::symlink_metadata(&self.path).map_or(0, |metadata| metadata.len())
+    }
+
+    /// What was printed from `from` on, cut for the model. While more may come, a half letter or a half escape at the
+    /// end waits for its other half.
+    pub(crate) fn news(&self, from: u64, more_may_come: bool) -> News {
+        let end = self.bytes();
+        let (from, mut to) = (from.min(end), end);
+        if more_may_come {
+            let tail = from.max(to.saturating_sub(UNFINISHED_TAIL));
+            let length = usize::try_from(to - tail).unwrap_or_default();
+            let bytes = window(&self.path, tail, length, &self.private).unwrap_or_default();
+            to = tail + (bytes.len() - unfinished(&bytes)) as u64;
+        }
+        News { text: shown(&self.path, from, to, &self.private).text, to, end }
+    }
+
+    /// The lines that match, from `from` on. While more may come, a line without its end waits for it.
+    pub(crate) fn matching(&self, from: u64, more_may_come: bool, filter: &RegexMatcher, halt: &dyn Fn() -> bool) -> io::Result<News> {
+        let end = self.bytes();
+        let mut at = from.min(end);
+        let mut found = Found::default();
+        let (mut file, _) = match open_regular(&self.path, &self.private) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(News { text: String::new(), to: at, end }),
+            opened => opened?,
+        };
+        file.seek(SeekFrom::Start(at))?;
+        let mut lines = Lines::new(BufReader::new(file.take(end - at)), LINE_BYTES_MAX);
+        while let Some(Line { kept, bytes }) = lines.next()? {
+            let has_end = at + bytes < end;
+            if (!has_end && more_may_come && bytes < UNFINISHED_BYTES_MAX) || halt() {
+                break;
+            }
+            at += bytes + u64::from(has_end);
+            let line = clean(&kept);
+            if filter.is_match(line.as_bytes()).unwrap_or(false) {
+                found.add(line);
+            }
+        }
+        Ok(News { text: found.text(&self.path), to: at, end })
     }
 
     /// What was printed since the last time, or the latest of it.
@@ -69,7 +119,7 @@ impl Output {
     /// Cleans and cuts the output; the file goes when it says no more than the text.
     pub(super) fn finish(self) -> Kept {
         let bytes = self.bytes();
-        let text = read(&self.path, bytes, &self.private);
+        let text = shown(&self.path, 0, bytes, &self.private);
         if bytes <= SHOWN_BYTES_MAX as u64 && text.omitted == 0 {
             // A file that is still there costs a little space, nothing else.
             let _ = fs::remove_file(&self.path);
@@ -79,7 +129,7 @@ impl Output {
     }
 
     /// The spool never holds more than its bound, however fast it was written.
-    pub(super) fn cut_to(&self, bytes: u64) {
+    pub(crate) fn cut_to(&self, bytes: u64) {
         if bytes < self.bytes() {
             // The command may have put anything there instead; only a plain file is cut.
             let opened = open_regular_with(&self.path, &self.private, OpenOptions::new().write(true));
@@ -91,20 +141,89 @@ impl Output {
     }
 }
 
-fn read(path: &Path, bytes: u64, private: &Private) -> crate::text::Capped {
+/// What is new in an output.
+pub(crate) struct News {
+    pub(crate) text: String,
+    /// Where the next look begins.
+    pub(crate) to: u64,
+    /// Where the file ended; what is between the two waits for its other half.
+    pub(crate) end: u64,
+}
+
+/// Lines that matched: the first ones, the last ones, and how many were between them.
+#[derive(Default)]
+struct Found {
+    head: String,
+    tail: VecDeque<String>,
+    tail_bytes: usize,
+    omitted: u64,
+}
+
+impl Found {
+    fn add(&mut self, line: String) {
+        if self.tail.is_empty() && self.head.len() + line.len() < HEAD_BYTES {
+            self.head.push_str(&line);
+            self.head.push('\n');
+            return;
+        }
+        self.tail_bytes += line.len() + 1;
+        self.tail.push_back(line);
+        while TAIL_BYTES < self.tail_bytes
+            && let Some(first) = self.tail.pop_front()
+        {
+            self.tail_bytes -= first.len() + 1;
+            self.omitted += 1;
+        }
+    }
+
+    fn text(self, path: &Path) -> String {
+        let mut text = self.head;
+        if self.omitted != 0 {
+            text.push_str(&format!("... {} matching lines omitted; full output: {} (use grep)\n", self.omitted, path.display()));
+        }
+        self.tail.iter().for_each(|line| text.extend([line, "\n"]));
+        text
+    }
+}
+
+/// The part of a file from `from` to `to`: cleaned, and without its middle when it is long.
+fn shown(path: &Path, from: u64, to: u64, private: &Private) -> crate::text::Capped {
     let part = |from: u64, length: usize| {
         window(path, from, length, private).map_or_else(|error| format!("(the output cannot be read: {error})"), |bytes| clean(&bytes))
     };
+    let bytes = to - from;
     if bytes <= SHOWN_BYTES_MAX as u64 {
         // Letters that were no UTF-8 may have grown in cleaning.
-        return cap(&part(0, SHOWN_BYTES_MAX), SHOWN_BYTES_MAX, |omitted| gap(omitted as u64, path));
+        let whole = part(from, usize::try_from(bytes).unwrap_or(SHOWN_BYTES_MAX));
+        return cap(&whole, SHOWN_BYTES_MAX, |omitted| gap(omitted as u64, path));
     }
     let words = gap(bytes - SHOWN_BYTES_MAX as u64, path);
     let half = |text: String, max: usize| cap(&text, max, |_| "...".to_owned()).text;
-    let head = half(part(0, HEAD_BYTES), HEAD_BYTES);
-    let tail = half(part(bytes - TAIL_BYTES as u64, TAIL_BYTES), TAIL_BYTES);
+    let head = half(part(from, HEAD_BYTES), HEAD_BYTES);
+    let tail = half(part(to - TAIL_BYTES as u64, TAIL_BYTES), TAIL_BYTES);
     let text = format!("{}\n{words}\n{}", head.trim_end_matches('\n'), tail.trim_start_matches('\u{fffd}'));
     crate::text::Capped { text, omitted: usize::try_from(bytes).unwrap_or(usize::MAX) - SHOWN_BYTES_MAX }
+}
+
+/// How many bytes at the end are the beginning of a letter or of an escape whose rest is not there yet.
+fn unfinished(bytes: &[u8]) -> usize {
+    if let Some(at) = bytes.iter().rposition(|byte| *byte == 0x1b) {
+        let is_open = match &bytes[at + 1..] {
+            [] => true,
+            [b'[', rest @ ..] => rest.iter().all(|byte| (0x20..=0x3f).contains(byte)),
+            [b']', rest @ ..] => !rest.iter().any(|byte| matches!(byte, 0x07 | b'\n')),
+            _ => false,
+        };
+        if is_open {
+            return bytes.len() - at;
+        }
+    }
+    let start = bytes.iter().rev().take(4).position(|byte| byte & 0xc0 != 0x80).map_or(0, |back| back + 1);
+    let letter = &bytes[bytes.len() - start..];
+    match std::str::from_utf8(letter) {
+        Err(error) if error.valid_up_to() == 0 && error.error_len().is_none() => start,
+        _ => 0,
+    }
 }
 
 fn window(path: &Path, from: u64, length: usize, private: &Private) -> io::Result<Vec<u8>> {
@@ -166,5 +285,46 @@ mod tests {
         assert_eq!([output.next_piece(), output.next_piece()], [Some("ün".into()), None]);
         fs::write(&output.path, "x".repeat(100_000)).unwrap();
         assert_eq!(output.next_piece().unwrap().len(), PIECE_BYTES_MAX);
+    }
+
+    #[test]
+    fn a_growing_output_is_read_on_without_gaps_and_without_halves() {
+        for (printed, seen, held) in [
+            ("plain", "plain", 0),
+            ("line\n", "line\n", 0),
+            ("gr\u{fc}", "grü", 0),
+            ("red \x1b[31", "red ", 4),
+            ("red \x1b", "red ", 1),
+            ("done \x1b[0m", "done ", 0),
+            ("title \x1b]0;half", "title ", 8),
+            ("", "", 0),
+        ] {
+            let (_folder, output) = output(printed.as_bytes());
+            let news = output.news(0, true);
+            assert_eq!((news.text.as_str(), news.to), (seen, (printed.len() - held) as u64), "{printed:?}");
+            assert_eq!(output.news(0, false).to, printed.len() as u64, "nothing is held back of what has ended: {printed:?}");
+        }
+        let (_folder, output) = output(&"grün".as_bytes()[..3]);
+        assert_eq!((output.news(0, true).text.as_str(), output.news(0, true).to), ("gr", 2));
+        assert_eq!((output.news(9, true).text.as_str(), output.news(9, true).to), ("", 3), "beyond the end is the end");
+        let (_folder, long) = self::output("x".repeat(100_000).as_bytes());
+        let news = long.news(10_000, true);
+        assert!(news.text.contains("... 60000 bytes omitted") && news.text.len() < SHOWN_BYTES_MAX + 500, "{}", news.text.len());
+    }
+
+    #[test]
+    fn a_filter_keeps_whole_lines_and_waits_for_the_last() {
+        let matcher = RegexMatcher::new("err").unwrap();
+        let (_folder, output) = output(b"ok\n\x1b[31merr\x1b[0mor one\nfine\nerr tw");
+        let news = output.matching(0, true, &matcher, &|| false).unwrap();
+        assert_eq!((news.text.as_str(), news.to), ("error one\n", 27));
+        let news = output.matching(0, false, &matcher, &|| false).unwrap();
+        assert_eq!((news.text.as_str(), news.to), ("error one\nerr tw\n", 33));
+        assert_eq!(output.matching(27, true, &matcher, &|| false).unwrap().text, "");
+        let many: String = (0..10_000).map(|line| format!("err {line}\n")).collect();
+        let (_folder, many) = self::output(many.as_bytes());
+        let news = many.matching(0, true, &matcher, &|| false).unwrap();
+        assert!(news.text.starts_with("err 0\n") && news.text.ends_with("err 9999\n") && news.text.len() < SHOWN_BYTES_MAX + 500);
+        assert!(news.text.contains(" matching lines omitted; full output: "), "{}", news.text.len());
     }
 }

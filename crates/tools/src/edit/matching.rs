@@ -10,6 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use super::indentation::Shift;
 use crate::text::{ALIKE_BYTES_MAX, most_alike, visible};
 
 /// Shorter passages match anywhere once their blanks do not count.
@@ -43,6 +44,9 @@ pub(super) struct Found<'a> {
     new: Cow<'a, str>,
     /// Empty when the passage was found exactly: then every place has the same length and is found again as fast.
     ranges: Vec<Range<usize>>,
+    /// Where those begin, and where others begin that overlap with them.
+    starts: Vec<usize>,
+    /// Places beside each other; two that overlap count once.
     pub(super) count: usize,
 }
 
@@ -51,22 +55,39 @@ pub(super) fn find<'a>(text: &'a str, old: &'a str, new: &'a str) -> Option<Foun
     for (old, new) in line_end_variants(text, old, new) {
         let count = text.matches(&*old).count();
         if count != 0 {
-            return Some(Found { text, how: How::Exactly, old, new, ranges: Vec::new(), count });
+            return Some(Found { text, how: How::Exactly, old, new, ranges: Vec::new(), starts: Vec::new(), count });
         }
     }
     if old.chars().filter(|letter| !letter.is_whitespace()).take(TOLERANT_LETTERS_MIN).count() < TOLERANT_LETTERS_MIN {
         return None;
     }
     [How::WithoutTrailingBlanks, How::WithoutIndentation].into_iter().find_map(|how| {
-        let ranges = line_wise(text, old, how);
-        (!ranges.is_empty()).then(|| Found { text, how, old: old.into(), new: new.into(), count: ranges.len(), ranges })
+        let starts = line_starts(text, old, how);
+        let ranges = ranges_at(text, old, &starts);
+        let found = Found { text, how, old: old.into(), new: new.into(), count: ranges.len(), ranges, starts };
+        (0 < found.count && found.fits()).then_some(found)
     })
 }
 
 impl Found<'_> {
-    /// Where the places begin, in order.
-    pub(super) fn starts(&self) -> impl Iterator<Item = usize> {
-        self.places().map(|range| range.start)
+    /// Whether the passage can be meant to stand at another place too.
+    pub(super) fn is_ambiguous(&self) -> bool {
+        1 < self.count || self.all_starts().nth(1).is_some()
+    }
+
+    /// Where the passage begins, in order, also where it overlaps with itself.
+    pub(super) fn all_starts(&self) -> Box<dyn Iterator<Item = usize> + '_> {
+        if self.how != How::Exactly {
+            return Box::new(self.starts.iter().copied());
+        }
+        let next = |from: usize| self.text.get(from..)?.find(&*self.old).map(|at| from + at);
+        let one_letter = |at: usize| self.text[at..].chars().next().map_or(1, char::len_utf8);
+        Box::new(std::iter::successors(next(0), move |at| next(at + one_letter(*at))))
+    }
+
+    /// Whether the new text can be moved to the indentation of every place.
+    fn fits(&self) -> bool {
+        self.how != How::WithoutIndentation || self.ranges.iter().all(|range| shift(&self.text[range.clone()], &self.old).is_some())
     }
 
     /// The text with every place replaced and how many lines the first replacement has, or the size it would have
@@ -84,7 +105,7 @@ impl Found<'_> {
         for range in self.places() {
             let replacement = match self.how {
                 How::Exactly => Cow::Borrowed(&*self.new),
-                how => Cow::Owned(fitted(&self.text[range.clone()], &self.old, &self.new, how)),
+                _ => Cow::Owned(self.fitted(range.clone())),
             };
             first_lines.get_or_insert_with(|| replacement.lines().count());
             after.push_str(&self.text[copied..range.start]);
@@ -98,7 +119,23 @@ impl Found<'_> {
         Ok((after, first_lines.unwrap_or(0)))
     }
 
-    fn places(&self) -> impl Iterator<Item = Range<usize>> {
+    /// The new text with the line ends, and where that was forgiven the indentation, of the place it goes to.
+    fn fitted(&self, range: Range<usize>) -> String {
+        let present = &self.text[range.clone()];
+        let mut fitted = self.new.replace("\r\n", "\n");
+        if self.how == How::WithoutIndentation
+            && let Some(shift) = shift(present, &self.old)
+        {
+            fitted = shift.moved(&fitted);
+        }
+        // A file without a last line end does not get one by the way.
+        if range.end == self.text.len() && self.old.ends_with('\n') && !present.ends_with('\n') && fitted.ends_with('\n') {
+            fitted.pop();
+        }
+        if present.contains("\r\n") || is_crlf(self.text) { fitted.replace('\n', "\r\n") } else { fitted }
+    }
+
+    pub(super) fn places(&self) -> impl Iterator<Item = Range<usize>> {
         let exactly = (self.how == How::Exactly).then(|| self.text.match_indices(&*self.old));
         exactly.into_iter().flatten().map(|(at, found)| at..at + found.len()).chain(self.ranges.iter().cloned())
     }
@@ -123,12 +160,29 @@ fn line_end_variants<'a>(text: &str, old: &'a str, new: &'a str) -> Vec<(Cow<'a,
 }
 
 /// Every line of the text ends with CRLF.
-fn is_crlf(text: &str) -> bool {
+pub(crate) fn is_crlf(text: &str) -> bool {
     let ends = text.matches('\n').count();
     ends != 0 && ends == text.matches("\r\n").count()
 }
 
-fn line_wise(text: &str, old: &str, how: How) -> Vec<Range<usize>> {
+fn ranges_at(text: &str, old: &str, starts: &[usize]) -> Vec<Range<usize>> {
+    let (lines, wanted) = (lines_of(text), old.lines().count());
+    let mut found: Vec<Range<usize>> = Vec::new();
+    for start in starts {
+        if found.last().is_some_and(|last| *start < last.end) {
+            continue;
+        }
+        let from = lines.partition_point(|line| line.start < *start);
+        let last = &lines[from + wanted - 1];
+        let body = text[last.clone()].trim_end_matches('\n').trim_end_matches('\r');
+        let end = if old.ends_with('\n') { last.end } else { last.start + body.len() };
+        found.push(*start..end);
+    }
+    found
+}
+
+/// Where lines begin that are those of the passage, as far as blanks count; nothing when that takes too long.
+fn line_starts(text: &str, old: &str, how: How) -> Vec<usize> {
     let begun = Instant::now();
     fn bare(line: &str, how: How) -> &str {
         if how == How::WithoutIndentation { line.trim() } else { line.trim_end() }
@@ -139,43 +193,20 @@ fn line_wise(text: &str, old: &str, how: How) -> Vec<Range<usize>> {
     }
     let wanted: Vec<&str> = old.lines().map(|line| bare(line, how)).collect();
     let present: Vec<&str> = lines.iter().map(|range| bare(&text[range.clone()], how)).collect();
-    let mut found = Vec::new();
-    let mut from = 0;
-    while from + wanted.len() <= present.len() {
+    let mut starts = Vec::new();
+    for (from, window) in present.windows(wanted.len()).enumerate() {
         if TOLERANT_TIME_MAX < begun.elapsed() {
             return Vec::new();
         }
-        if present[from..from + wanted.len()] != wanted[..] {
-            from += 1;
-            continue;
+        if window == wanted {
+            starts.push(lines[from].start);
         }
-        let last = &lines[from + wanted.len() - 1];
-        let body = text[last.clone()].trim_end_matches('\n').trim_end_matches('\r');
-        let end = if old.ends_with('\n') { last.end } else { last.start + body.len() };
-        found.push(lines[from].start..end);
-        from += wanted.len();
     }
-    found
+    starts
 }
 
-/// The new text with the line ends, and where that was forgiven the indentation, of the place it goes to.
-fn fitted(present: &str, old: &str, new: &str, how: How) -> String {
-    let mut fitted = new.replace("\r\n", "\n");
-    if how == How::WithoutIndentation {
-        let (there, given) = (indentation(present), indentation(old));
-        let move_line = |line: &str| match line.strip_prefix(given) {
-            Some(rest) if !line.trim().is_empty() => format!("{there}{rest}"),
-            _ => line.to_owned(),
-        };
-        fitted = fitted.split('\n').map(move_line).collect::<Vec<_>>().join("\n");
-    }
-    if present.contains("\r\n") { fitted.replace('\n', "\r\n") } else { fitted }
-}
-
-/// The blanks before the first line that says something.
-fn indentation(passage: &str) -> &str {
-    let line = passage.lines().find(|line| !line.trim().is_empty()).unwrap_or("");
-    &line[..line.len() - line.trim_start().len()]
+fn shift(present: &str, old: &str) -> Option<Shift> {
+    Shift::between(old.lines().zip(present.lines()))
 }
 
 fn lines_of(text: &str) -> Vec<Range<usize>> {
@@ -190,7 +221,7 @@ fn lines_of(text: &str) -> Vec<Range<usize>> {
 }
 
 /// The lines that look most like the passage, numbered, for a model that misremembers them.
-pub(super) fn closest(text: &str, old: &str) -> Option<String> {
+pub(crate) fn closest(text: &str, old: &str) -> Option<String> {
     let begun = Instant::now();
     let lines: Vec<&str> = text.lines().take(COMPARED_LINES_MAX).collect();
     let trimmed: Vec<&str> = lines.iter().map(|line| line.trim()).collect();
@@ -256,8 +287,45 @@ mod tests {
         ] {
             assert_eq!(replaced(text, old, new), Some((how, result.to_owned())), "{old:?} in {text:?}");
         }
+        for (text, old, new, how, result) in [
+            // Line ends are the file's, also when the place itself has none.
+            ("\tfirst line\r\nlast\r\n", "  first line", "  one\n  two", How::WithoutIndentation, "\tone\r\n\ttwo\r\nlast\r\n"),
+            // A last line without an end stays one.
+            ("    let apple = 1;", "let apple = 1;\n", "let pear = 2;\n", How::WithoutIndentation, "    let pear = 2;"),
+            ("let apple = 1;  ", "let apple = 1;\n", "let pear = 2;\n", How::WithoutTrailingBlanks, "let pear = 2;"),
+            ("let apple = 1;  ", "let apple = 1; ", "let pear = 2;\n", How::Exactly, "let pear = 2;\n "),
+            // Steps of the file's own kind.
+            (
+                "\tif apple:\n\t\teat()\n",
+                "if apple:\n    eat()",
+                "if pear:\n    if ripe:\n        eat()",
+                How::WithoutIndentation,
+                "\tif pear:\n\t\tif ripe:\n\t\t\teat()\n",
+            ),
+        ] {
+            assert_eq!(replaced(text, old, new), Some((how, result.to_owned())), "{old:?} in {text:?}");
+        }
+        assert_eq!(replaced("    if apple:\n        eat()\n", "if apple:\neat()", "if pear:\neat()"), None, "no sane indentation");
         assert_eq!(replaced("a\nb\n", "c", "d"), None);
         assert_eq!(replaced("  }\n", "}  ", "x"), None, "too short to be forgiven its blanks");
+    }
+
+    #[test]
+    fn a_passage_that_overlaps_with_itself_is_ambiguous() {
+        for (text, old, starts) in [
+            ("aaa", "aa", vec![0, 1]),
+            ("üüü", "üü", vec![0, 2]),
+            ("ab ab", "ab", vec![0, 3]),
+            ("step();\nstep();\nstep();\n", "step(); \nstep(); \n", vec![0, 8]),
+            ("once", "once", vec![0]),
+        ] {
+            let found = find(text, old, "x").unwrap();
+            assert_eq!(
+                (found.all_starts().collect::<Vec<_>>(), found.is_ambiguous()),
+                (starts.clone(), 1 < starts.len()),
+                "{old:?} in {text:?}"
+            );
+        }
     }
 
     #[test]

@@ -24,8 +24,8 @@ use rustix::{
     fs::OFlags,
     io::{Errno, FdFlags, fcntl_setfd},
     process::{
-        Pid, Resource, Rlimit, Signal, WaitId, WaitIdOptions, WaitOptions, getpid, getppid, kill_process_group, set_child_subreaper,
-        set_parent_process_death_signal, setrlimit, wait, waitid,
+        Pid, Resource, Rlimit, Signal, WaitId, WaitIdOptions, WaitOptions, getpid, getppid, getrlimit, kill_process_group,
+        set_child_subreaper, set_parent_process_death_signal, setrlimit, setsid, wait, waitid,
     },
 };
 
@@ -52,6 +52,9 @@ const STUCK_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// Rounds of stopping before KILL. A tree that grows even while it is being stopped is killed as it is, and looked at again.
 const HOLD_ROUNDS_MAX: usize = 10;
+
+/// Where marks begin when nothing above us has one: so high that it is no limit for anybody.
+const MARK_MAX: u64 = 1 << 62;
 
 enum News {
     Line(String),
@@ -108,6 +111,7 @@ struct Desk {
 struct Kept {
     main: i32,
     call: String,
+    mark: u64,
     ended: Option<Instant>,
     ending: Option<Ending>,
 }
@@ -150,10 +154,10 @@ impl Desk {
     fn heed(&mut self, line: &str) -> io::Result<()> {
         match serde_json::from_str(line) {
             Ok(Want::Start { id, line }) => {
-                let line = CommandLine::from(line);
-                match spawn(&line, self.own) {
+                let (line, mark) = (CommandLine::from(line), mark_of(id));
+                match spawn(&line, self.own, mark) {
                     Ok(pid) => {
-                        self.starts.insert(id, Kept { main: pid.cast_signed(), call: line.call.0, ended: None, ending: None });
+                        self.starts.insert(id, Kept { main: pid.cast_signed(), call: line.call.0, mark, ended: None, ending: None });
                         self.send_waiter();
                         answer(&Told::Started { id, pid })
                     }
@@ -278,7 +282,7 @@ impl Desk {
         let starts: Vec<Start> = self
             .starts
             .iter()
-            .map(|(id, kept)| Start { id: *id, main: kept.main, alive: kept.ended.is_none(), call: kept.call.clone() })
+            .map(|(id, kept)| Start { id: *id, main: kept.main, alive: kept.ended.is_none(), call: kept.call.clone(), mark: kept.mark })
             .collect();
         family::members(&Table::read(), self.own.as_raw_nonzero().get(), &starts)
     }
@@ -408,7 +412,13 @@ fn words_for(line: &CommandLine, error: &io::Error) -> String {
     format!("cannot start {program}: {error}")
 }
 
-fn spawn(line: &CommandLine, keeper: Pid) -> io::Result<u32> {
+/// The mark of everything that this start will ever start. Below our own limit, which is somebody's mark when posse
+/// itself was started by a posse: only root could set a higher one.
+fn mark_of(id: u64) -> u64 {
+    getrlimit(Resource::Locks).maximum.unwrap_or(MARK_MAX).saturating_sub(id)
+}
+
+fn spawn(line: &CommandLine, keeper: Pid, mark: u64) -> io::Result<u32> {
     let (program, arguments) = line.argv.split_first().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "no program named"))?;
     let output =
         OpenOptions::new().append(true).create(true).mode(0o600).custom_flags(OFlags::NOFOLLOW.bits().cast_signed()).open(&line.output)?;
@@ -421,26 +431,28 @@ fn spawn(line: &CommandLine, keeper: Pid) -> io::Result<u32> {
         .env(CALL_VARIABLE, line.call.as_str())
         .stdin(Stdio::null())
         .stdout(output.try_clone()?)
-        .stderr(output)
-        .process_group(0);
-    die_with_the_keeper(&mut command, keeper);
+        .stderr(output);
+    set_apart(&mut command, keeper, mark);
     // Not waited for through this handle: the desk reaps.
     command.spawn().map(|child| child.id())
 }
 
-/// Between fork and exec: the kernel kills the command when the keeper dies, and a crash leaves no core file.
+/// Between fork and exec: a session of its own, so that it has no terminal to ask at or to be stopped by; its mark; the
+/// kernel kills the command when the keeper dies, and a crash leaves no core file.
 #[allow(unsafe_code)]
-fn die_with_the_keeper(command: &mut Command, keeper: Pid) {
+fn set_apart(command: &mut Command, keeper: Pid, mark: u64) {
     let prepare = move || {
+        setsid()?;
         set_parent_process_death_signal(Some(Signal::KILL))?;
         setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
+        setrlimit(Resource::Locks, Rlimit { current: Some(mark), maximum: Some(mark) })?;
         // The keeper died before the line above: then nobody would ever end us.
         if getppid() != Some(keeper) {
             return Err(io::ErrorKind::NotFound.into());
         }
         Ok(())
     };
-    // SAFETY: after fork only this thread exists and locks may be held for ever. The closure makes three direct system
+    // SAFETY: after fork only this thread exists and locks may be held for ever. The closure makes a few direct system
     // calls (rustix, no libc state) and builds errors without allocating.
     unsafe { command.pre_exec(prepare) };
 }

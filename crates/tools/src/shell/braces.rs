@@ -5,6 +5,9 @@
 /// More words than anybody writes with braces.
 const WORDS_MAX: usize = 256;
 
+/// Text gone over while expanding, beyond the source itself.
+const BYTES_MAX: usize = 32 * 1024;
+
 /// The words a source word stands for; nothing when there are too many.
 pub(super) fn expand(source: &str) -> Option<Vec<String>> {
     if !source.contains('{') || !source.contains('}') {
@@ -12,10 +15,10 @@ pub(super) fn expand(source: &str) -> Option<Vec<String>> {
     }
     let mut done = Vec::new();
     let mut waiting = vec![source.to_owned()];
-    let mut rounds = 0;
+    let mut seen = 0;
     while let Some(next) = waiting.pop() {
-        rounds += 1;
-        if WORDS_MAX < waiting.len() + done.len() || WORDS_MAX * 4 < rounds {
+        seen += next.len();
+        if WORDS_MAX < waiting.len() + done.len() || source.len() + BYTES_MAX < seen {
             return None;
         }
         match first_group(&next) {

@@ -5,6 +5,7 @@
 use posse_session::{Rule, Verdict};
 
 use super::{
+    files::after,
     git,
     judging::{Judge, Reach, Reason, Said, could_match, has_wildcard, is_catch_all, lowered},
     places::{self, Place},
@@ -13,12 +14,30 @@ use super::{
     word::{Effects, Piece, Word},
     wrappers::{basename, is_assignment},
 };
+use crate::protected::is_protected;
 
 /// Characters of a program's name that no shell gives a meaning to. `a[0 ]=1 rm` is an assignment for bash.
 fn is_plain_name(name: &str) -> bool {
     !name.is_empty()
         && (name == "[" || !name.contains('['))
-        && name.bytes().all(|byte| byte.is_ascii_graphic() && !b"$`'\"\\*?(){}<>|;&#".contains(&byte))
+        && name.bytes().all(|byte| byte.is_ascii_graphic() && !b"$`'\"\\*?(){}<>|;&#!^".contains(&byte))
+}
+
+/// A word of many variables with long values; no more of them are put in.
+const VALUES_BYTES_MAX: usize = 16 * 1024;
+
+/// Words that may name what is run: `docker compose up`.
+const NAMING_WORDS: usize = 3;
+
+/// A simple command in the forms that rules see.
+struct Spelled<'a> {
+    texts: Vec<String>,
+    /// The words, joined by blanks.
+    text: String,
+    /// With assignments before and redirections after.
+    whole: String,
+    words: &'a [Word],
+    around: &'a Around,
 }
 
 impl Judge<'_> {
@@ -26,12 +45,12 @@ impl Judge<'_> {
         if !self.count() {
             return;
         }
-        // `time -- cmd`: the keyword takes the dashes.
-        if around.timed && words.first().and_then(Word::literal).is_some_and(|word| word == "--") {
-            words.remove(0);
-        }
+        // `time -- cmd`, `! time ! cmd`: what the keyword takes, and no program is called `!`.
+        let taken = |word: String| word == "!" || (around.timed && word == "--");
+        let first = words.iter().position(|word| !word.literal().is_some_and(taken)).unwrap_or(0);
+        words.drain(..first);
         let (mut reasons, redirected) = self.redirection_reasons(&around.redirections, scope);
-        self.assignment_reasons(&around, scope, &mut reasons);
+        self.assignment_reasons(&around, words.first(), scope, &mut reasons);
         let prefix =
             around.assignments.iter().map(|assigned| format!("{}={}", assigned.name, assigned.value.text())).collect::<Vec<_>>().join(" ");
         let Some(name) = words.first() else {
@@ -43,58 +62,55 @@ impl Judge<'_> {
         };
         let texts: Vec<String> = words.iter().map(Word::text).collect();
         let text = texts.join(" ");
+        if !self.spend(text.len() / 4 + 12 * texts.len()) {
+            return;
+        }
         self.touch("bash", text.clone());
         let name = match name.literal() {
             Some(name) if is_plain_name(&name) => name,
             Some(_) => {
-                self.find(Verdict::Ask, &text, "the program's name has unusual characters".to_owned(), None);
+                self.unknown(&text, "the program's name has unusual characters");
                 self.search_words(&texts);
                 String::new()
             }
             None => {
-                self.find(Verdict::Ask, &text, "the program's name is not known before it runs".to_owned(), None);
+                self.unknown(&text, "the program's name is not known before it runs");
                 self.search_words(&texts);
                 return;
             }
         };
         let program = basename(&name).to_lowercase();
         let arguments = &words[1..];
-        if scope.functions.contains(&name) {
+        let whole = [&prefix, &text, &redirected].into_iter().filter(|part| !part.is_empty()).cloned().collect::<Vec<_>>().join(" ");
+        let spelled = Spelled { texts, text, whole, words: &words, around: &around };
+        if scope.functions.contains(&name) && !self.is_named(&spelled.text) {
             // Its body was judged where it is defined; its words may still be commands.
-            self.search_words(&texts[1..]);
+            self.search_words(&spelled.texts[1..]);
             return;
         }
         self.word_reasons(&program, arguments, scope, &mut reasons);
         self.inner(&program, &words, scope, &around, &mut reasons);
-        self.by_spellings(&texts, &prefix, &redirected, &around, arguments, scope, &reasons);
+        self.by_spellings(&spelled, scope, &reasons);
     }
 
     /// The verdict on the command itself.
-    #[expect(clippy::too_many_arguments, reason = "the parts of one command, each used once")]
-    fn by_spellings(
-        &mut self,
-        texts: &[String],
-        prefix: &str,
-        redirected: &str,
-        around: &Around,
-        arguments: &[Word],
-        scope: &Scope,
-        reasons: &[Reason],
-    ) {
-        let text = texts.join(" ");
-        let whole = [prefix, &text, redirected].iter().filter(|part| !part.is_empty()).copied().collect::<Vec<_>>().join(" ");
-        let said = match self.said(&text) {
-            Said::Rule(index, rule) if rule.action == Verdict::Allow && !covers(&rule.pattern, texts) => self.said_without(&text, index),
+    fn by_spellings(&mut self, spelled: &Spelled, scope: &Scope, reasons: &[Reason]) {
+        let Spelled { texts, text, whole, .. } = spelled;
+        let said = match self.said(text) {
+            Said::Rule(index, rule) if rule.action == Verdict::Allow && !covers(&rule.pattern, texts) => self.said_without(text, index),
             said => said,
         };
         let mut above = None;
-        match said {
-            Said::Nothing => self.find(Verdict::Ask, &text, String::new(), None),
+        let mut reasons = reasons.to_vec();
+        let verdict = match said {
+            Said::Nothing => {
+                self.find(Verdict::Ask, text, String::new(), None);
+                Verdict::Ask
+            }
             Said::Rule(index, rule) => {
                 above = Some(index);
-                let mut reasons = reasons.to_vec();
                 if rule.action == Verdict::Allow
-                    && let Some(words) = urls::hazard(&rule.pattern, arguments)
+                    && let Some(words) = urls::hazard(&rule.pattern, &spelled.words[1..])
                 {
                     reasons.push(Reason::new(Reach::Wildcard, words));
                 }
@@ -102,24 +118,64 @@ impl Judge<'_> {
                 let consented = self
                     .rules
                     .iter()
-                    .any(|rule| rule.action == Verdict::Allow && !has_wildcard(&rule.pattern) && rule.pattern == whole && whole != text);
+                    .any(|rule| rule.action == Verdict::Allow && !has_wildcard(&rule.pattern) && rule.pattern == *whole && whole != text);
                 if consented {
                     reasons.retain(|reason| reason.reach == Reach::Always);
                 }
-                let (verdict, reason) = lowered(rule, &text, &reasons);
-                self.find(verdict, &whole, reason, Some(rule));
+                let (verdict, reason) = lowered(rule, text, &reasons);
+                self.find(verdict, whole, reason, Some(rule));
+                verdict
             }
-        }
-        for spelling in self.spellings(texts, &whole, around, arguments, scope) {
+        };
+        let mut asks = verdict == Verdict::Ask;
+        // A pattern must not stand for what it would be lowered for, nor take a blank in a name for two words.
+        let mut exact =
+            !reasons.is_empty() || texts.iter().take(NAMING_WORDS).any(|text| text.is_empty() || text.contains(char::is_whitespace));
+        for spelling in self.spellings(spelled, scope) {
             if let Some(rule) = self.stricter(&spelling, above, Verdict::Ask) {
                 self.find(rule.action, &spelling, String::new(), Some(rule));
+                (asks, exact) = (true, true);
             }
         }
-        self.possible_denies(texts, arguments, scope, above);
+        if asks && exact {
+            let pattern = self.exact_pattern(spelled, scope);
+            self.ask("bash", pattern, true);
+        } else if asks {
+            self.ask("bash", text.clone(), false);
+        }
+        self.possible_denies(texts, &spelled.words[1..], scope, above);
+    }
+
+    /// What was asked for, so that nothing else reads the same: with its quotes and what stands around it, or the whole
+    /// line where it depends on what came before.
+    fn exact_pattern(&self, spelled: &Spelled, scope: &Scope) -> String {
+        let Around { assignments, redirections, .. } = spelled.around;
+        let targets = redirections.iter().filter_map(|redirection| match redirection {
+            Redirection::Read(word) | Redirection::Write(word) => Some(word),
+            _ => None,
+        });
+        let mut all = spelled.words.iter().chain(assignments.iter().map(|assigned| &assigned.value)).chain(targets);
+        let depends = all.any(Word::is_dynamic) || scope.more_arguments || scope.cwds.as_slice() != [self.surroundings.cwd.clone()];
+        if depends {
+            return self.source().to_owned();
+        }
+        let mut parts: Vec<String> = Vec::new();
+        parts.extend(assignments.iter().map(|assigned| format!("{}={}", assigned.name, assigned.value.quoted())));
+        parts.extend(spelled.words.iter().map(Word::quoted));
+        for redirection in redirections {
+            match redirection {
+                Redirection::Read(word) => parts.push(format!("< {}", word.quoted())),
+                Redirection::Write(word) => parts.push(format!("> {}", word.quoted())),
+                _ => {}
+            }
+        }
+        parts.join(" ")
     }
 
     /// The same command in other words.
-    fn spellings(&self, texts: &[String], whole: &str, around: &Around, arguments: &[Word], scope: &Scope) -> Vec<String> {
+    fn spellings(&self, spelled: &Spelled, scope: &Scope) -> Vec<String> {
+        let Spelled { texts, whole, around, words, .. } = spelled;
+        let arguments = &words[1..];
         let bare = basename(&texts[0]).to_owned();
         let renamed = std::iter::once(bare.clone()).chain(texts[1..].iter().cloned()).collect::<Vec<_>>();
         let mut forms = vec![texts.join(" "), renamed.join(" ")];
@@ -151,7 +207,7 @@ impl Judge<'_> {
                 forms.extend(with_redirections);
             }
             if 0 < start {
-                forms.push(whole.to_owned());
+                forms.push(whole.clone());
             }
         }
         forms.dedup();
@@ -183,12 +239,14 @@ impl Judge<'_> {
         };
         if let Some((_, rule)) = self.rules.iter().enumerate().find(may) {
             let words = format!("may turn out to be what {} names", rule.pattern);
-            self.find(Verdict::Ask, &texts.join(" "), words, None);
+            self.unknown(&texts.join(" "), &words);
         }
     }
 
-    fn assignment_reasons(&mut self, around: &Around, scope: &Scope, reasons: &mut Vec<Reason>) {
-        for assigned in &around.assignments {
+    fn assignment_reasons(&mut self, around: &Around, name: Option<&Word>, scope: &Scope, reasons: &mut Vec<Reason>) {
+        // `IFS= read -r line` splits that one line otherwise, and nothing else.
+        let reads = name.and_then(Word::literal).is_some_and(|name| matches!(name.as_str(), "read" | "mapfile" | "readarray"));
+        for assigned in around.assignments.iter().filter(|assigned| !(reads && assigned.name == "IFS")) {
             self.variable_set(&assigned.name, Some(&assigned.value), Reach::Beside, scope, reasons);
         }
     }
@@ -211,22 +269,6 @@ impl Judge<'_> {
         }
     }
 
-    /// Only what is denied in this script counts; the rest is covered by a reason.
-    pub(super) fn denied_in(&mut self, script: &str, scope: &Scope) {
-        let rules = posse_session::Rules(self.rules.iter().map(|rule| (*rule).clone()).collect());
-        let mut inner = Judge::new(script, &rules, self.surroundings);
-        let mut depth = scope.deeper();
-        depth.depth += 4;
-        if self.too_deep(&depth) {
-            return;
-        }
-        inner.script(script, &depth);
-        let verdict = inner.finish();
-        if verdict.verdict == Verdict::Deny {
-            self.find(Verdict::Deny, script, verdict.why, None);
-        }
-    }
-
     /// Reasons in the redirections, and their text for rules.
     pub(super) fn redirection_reasons(&mut self, redirections: &[Redirection], scope: &Scope) -> (Vec<Reason>, String) {
         let mut reasons = Vec::new();
@@ -237,13 +279,16 @@ impl Judge<'_> {
                 Redirection::Write(word) => (word, true),
                 _ => continue,
             };
+            if !self.spend(20) {
+                break;
+            }
             text.push(format!("{} {}", if write { ">" } else { "<" }, word.text()));
             for place in places::places(word, scope, self.surroundings) {
                 match place {
                     Place::Inside(path) => {
                         self.touch(if write { "edit" } else { "read" }, path.clone());
-                        if write && places::is_protected(&path) {
-                            reasons.push(Reason::new(Reach::Always, format!("writes {path}, a protected file")));
+                        if write && is_protected(&path) {
+                            self.protected(&path);
                         } else if write && word.has_glob() {
                             reasons.push(Reason::new(Reach::Beside, format!("writes {path}, whatever that matches")));
                         }
@@ -261,7 +306,7 @@ impl Judge<'_> {
         (reasons, text.join(" "))
     }
 
-    fn outside(&mut self, path: &std::path::Path) {
+    pub(super) fn outside(&mut self, path: &std::path::Path) {
         let folder = path.parent().unwrap_or(path).display().to_string();
         self.touch("external_directory", format!("{}/*", folder.trim_end_matches('/')));
     }
@@ -297,19 +342,16 @@ impl Judge<'_> {
         {
             ask(format!("words of {program} are not known before it runs"));
         }
+        let scripted = matches!(program, "sed" | "gsed" | "awk" | "gawk" | "mawk" | "nawk");
+        if scripted && scope.more_arguments && arguments.iter().all(|word| word.text().starts_with('-')) {
+            ask(format!("the script of {program} is not known before it runs"));
+        }
         if arguments.iter().any(Word::may_be_option) {
             ask("an option is not known before it runs".to_owned());
         }
         self.evaluated(program, arguments, scope);
         self.path_reasons(program, arguments, scope, reasons);
-        for path in written(program, arguments) {
-            let protected = places::places(&path, scope, self.surroundings)
-                .into_iter()
-                .any(|place| matches!(place, Place::Inside(path) if places::is_protected(&path)));
-            if protected {
-                reasons.push(Reason::new(Reach::Always, format!("writes {}, a protected file", path.text())));
-            }
-        }
+        self.written_files(program, arguments, scope);
     }
 
     /// Builtins that evaluate a subscript or an expression they get as plain text.
@@ -334,76 +376,6 @@ impl Judge<'_> {
             self.effects(effects, &text, scope);
         }
     }
-
-    fn path_reasons(&mut self, program: &str, arguments: &[Word], scope: &Scope, reasons: &mut Vec<Reason>) {
-        let uploads = matches!(program, "curl" | "wget");
-        if programs::takes_no_paths(program) && !uploads {
-            return;
-        }
-        let texts: Vec<String> = arguments.iter().map(Word::text).collect();
-        let mut leading = programs::leading_texts(program, &texts);
-        let (mut skip, mut ended) = (false, false);
-        for (word, text) in arguments.iter().zip(&texts) {
-            if std::mem::take(&mut skip) {
-                continue;
-            }
-            let mut candidates: Vec<Word> = Vec::new();
-            if !ended && text == "--" {
-                ended = true;
-            } else if !ended && text.starts_with("--") {
-                if let Some((long, _)) = text.split_once('=')
-                    && !programs::is_text_option(&long[2..])
-                {
-                    candidates.push(after(word, long.chars().count() + 1));
-                }
-            } else if !ended && text.starts_with('-') && 1 < text.len() {
-                let letter = text.chars().nth(1).unwrap_or('-');
-                let find_text = program == "find"
-                    && matches!(
-                        text.as_str(),
-                        "-name"
-                            | "-iname"
-                            | "-path"
-                            | "-ipath"
-                            | "-wholename"
-                            | "-iwholename"
-                            | "-regex"
-                            | "-iregex"
-                            | "-lname"
-                            | "-printf"
-                    );
-                if programs::takes_text(program, letter) || find_text {
-                    skip = text.chars().count() == 2 || find_text;
-                } else {
-                    candidates.push(after(word, 2));
-                    candidates.extend(text.find('=').map(|at| after(word, text[..at].chars().count() + 1)));
-                }
-            } else if 0 < leading {
-                leading -= 1;
-            } else {
-                candidates.push(word.clone());
-                candidates.extend(text.find('=').map(|at| after(word, text[..at].chars().count() + 1)));
-                candidates.extend(text.starts_with('@').then(|| after(word, 1)));
-            }
-            for candidate in candidates {
-                self.path_reason(&candidate, uploads, scope, reasons);
-            }
-        }
-    }
-
-    fn path_reason(&mut self, word: &Word, uploads: bool, scope: &Scope, reasons: &mut Vec<Reason>) {
-        let text = word.text();
-        let address = text.contains("://") && !text.starts_with("file:");
-        if address || (uploads && !text.starts_with(['/', '~', '@']) && !text.starts_with("file:")) {
-            return;
-        }
-        for place in places::places(word, scope, self.surroundings) {
-            if let Place::Outside(path) = place {
-                self.outside(&path);
-                reasons.push(Reason::new(Reach::Wildcard, format!("{} is outside the project", path.display())));
-            }
-        }
-    }
 }
 
 /// Whether the fixed start of an allowing pattern stands for whole words: `git status*` does not mean the program `git status`.
@@ -419,38 +391,19 @@ fn covers(pattern: &str, texts: &[String]) -> bool {
 
 /// A word with the values its variables were given in this line.
 fn with_values(word: &Word, scope: &Scope, surroundings: &super::Surroundings) -> String {
-    word.pieces
-        .iter()
-        .map(|piece| match piece {
-            Piece::Variable { name, source, .. } if source != "~" && name != "HOME" && name != "PWD" => {
-                scope.values(name, surroundings).first().cloned().unwrap_or_else(|| source.clone())
-            }
-            Piece::Text { text, .. } => text.clone(),
-            Piece::Variable { source, .. } | Piece::Elsewhere { source } | Piece::Unknown { source, .. } => source.clone(),
-        })
-        .collect()
-}
-
-/// The word without its first letters.
-pub(super) fn after(word: &Word, letters: usize) -> Word {
-    let mut left = letters;
-    let mut pieces = Vec::new();
+    let mut text = String::new();
     for piece in &word.pieces {
         match piece {
-            Piece::Text { text, quoted } if 0 < left => {
-                let count = text.chars().count();
-                if left < count {
-                    pieces.push(Piece::Text { text: text.chars().skip(left).collect(), quoted: *quoted });
-                }
-                left = left.saturating_sub(count);
+            Piece::Variable { name, source, default, .. }
+                if source != "~" && name != "HOME" && name != "PWD" && text.len() < VALUES_BYTES_MAX =>
+            {
+                text.push_str(scope.values(name, surroundings).first().or(default.as_ref()).unwrap_or(source));
             }
-            other => {
-                left = 0;
-                pieces.push(other.clone());
-            }
+            Piece::Text { text: literal, .. } => text.push_str(literal),
+            Piece::Variable { source, .. } | Piece::Elsewhere { source } | Piece::Unknown { source, .. } => text.push_str(source),
         }
     }
-    Word { pieces }
+    text
 }
 
 fn sed(arguments: &[Word]) -> Option<&'static str> {
@@ -541,8 +494,15 @@ fn awk(arguments: &[Word]) -> Option<&'static str> {
     scripts::awk(&program.text())
 }
 
-/// `make SHELL=./x`: variables that name programs, and values make would expand.
+/// `make SHELL=./x`: variables that name programs, and values make would expand; a makefile that nobody can see.
 fn make(arguments: &[Word]) -> Option<String> {
+    let texts: Vec<String> = arguments.iter().map(Word::text).collect();
+    let unseen = |text: &str| matches!(text, "-" | "/dev/stdin" | "/dev/fd/0");
+    let piped = texts.windows(2).any(|pair| pair[0].starts_with('-') && pair[0].ends_with('f') && unseen(&pair[1]))
+        || texts.iter().any(|text| text.strip_prefix("-f").or_else(|| text.split_once("file=").map(|(_, file)| file)).is_some_and(unseen));
+    if piped {
+        return Some("a makefile that nobody can see".to_owned());
+    }
     arguments.iter().map(Word::text).find_map(|text| {
         let (name, value) = text.split_once('=').filter(|_| !text.starts_with('-'))?;
         let name = name.trim_end_matches([':', '?', '+', '!']);
@@ -553,39 +513,6 @@ fn make(arguments: &[Word]) -> Option<String> {
         (known || value.contains('$') || name.contains('$') || text.contains("!="))
             .then(|| format!("`{text}` makes make execute something else"))
     })
-}
-
-/// Operands a program writes.
-fn written(program: &str, arguments: &[Word]) -> Vec<Word> {
-    let operands = || arguments.iter().filter(|word| !word.text().starts_with('-')).cloned().collect::<Vec<_>>();
-    match program {
-        "tee" | "touch" | "truncate" | "mkdir" | "sponge" | "chmod" | "chown" | "mv" | "rsync" => operands(),
-        "sed" | "gsed" | "perl" | "ruby" => {
-            let in_place = arguments.iter().any(|word| {
-                let text = word.text();
-                text.starts_with("--in-place") || (text.starts_with('-') && !text.starts_with("--") && text.contains('i'))
-            });
-            if in_place { operands() } else { Vec::new() }
-        }
-        "cp" | "ln" | "install" | "scp" => {
-            let all = operands();
-            let Some(target) = all.last().cloned() else { return Vec::new() };
-            // Into a folder it keeps its name.
-            let kept = all.iter().take(all.len() - 1).map(|source| Word::plain(&format!("{}/{}", target.text(), basename(&source.text()))));
-            let mut paths: Vec<Word> = kept.collect();
-            paths.extend(
-                arguments
-                    .iter()
-                    .filter(|word| word.text().starts_with("-t") || word.text().starts_with("--target"))
-                    .map(|word| after(word, if word.text().starts_with("--") { 19 } else { 2 })),
-            );
-            paths.push(target);
-            paths
-        }
-        "dd" => arguments.iter().filter(|word| word.text().starts_with("of=")).map(|word| after(word, 3)).collect(),
-        "uniq" => operands().into_iter().skip(1).collect(),
-        _ => Vec::new(),
-    }
 }
 
 /// `NAME=value` in the words of a builtin that sets variables.

@@ -46,13 +46,6 @@ const LONG: &[&str] = &[
     "web",
     "unsafe-paths",
     "separate-git-dir",
-    "tree-filter",
-    "index-filter",
-    "msg-filter",
-    "env-filter",
-    "commit-filter",
-    "parent-filter",
-    "tag-name-filter",
 ];
 
 /// Subcommands that execute by themselves what words, files or settings say.

@@ -1,12 +1,11 @@
 //! Commands inside a command: what wrappers, shells and builtins run from their words or their input.
 
-use posse_session::Verdict;
-
 use super::{
-    command::{after, assigned_in},
+    command::assigned_in,
+    files::after,
     git,
     judging::{Judge, Reach, Reason},
-    places, variables,
+    places, scripts, variables,
     walk::{Around, Redirection, Scope},
     word::Word,
     wrappers::{self, Kind, is_assignment, is_shell},
@@ -72,10 +71,8 @@ impl Judge<'_> {
     pub(super) fn inner(&mut self, program: &str, words: &[Word], scope: &mut Scope, around: &Around, reasons: &mut Vec<Reason>) {
         let arguments = &words[1..];
         match program {
-            _ if is_shell(program) => self.shell(arguments, scope, around),
-            "at" | "batch" => self.standard_input(around, scope),
             "eval" => {
-                self.find(Verdict::Ask, &joined(words), "eval reads its words once more".to_owned(), None);
+                self.opaque(words, "eval reads its words once more");
                 let first = usize::from(arguments.first().is_some_and(|word| word.text() == "--"));
                 self.shell_words(&arguments[first..], scope);
             }
@@ -102,12 +99,53 @@ impl Judge<'_> {
                 self.sets_variables(program, words, scope, reasons)
             }
             "cd" | "pushd" | "popd" => self.moves(program, arguments, scope, reasons),
+            _ => self.inside_program(program, arguments, &scope.without_functions(), around, reasons),
+        }
+    }
+
+    /// What a program of its own starts: it knows no functions of this shell.
+    fn inside_program(&mut self, program: &str, arguments: &[Word], scope: &Scope, around: &Around, reasons: &mut Vec<Reason>) {
+        match program {
+            _ if is_shell(program) => self.shell(arguments, scope, around),
+            "at" | "batch" => self.standard_input(around, scope),
             "env" => self.env(arguments, scope, around, reasons),
             "find" | "gfind" | "bfs" => self.find_actions(arguments, scope),
             "fd" | "fdfind" => self.fd_actions(arguments, scope),
             "git" => self.git_commands(arguments, scope),
             "su" | "runuser" | "script" | "scriptreplay" => self.option_script(program, arguments, scope, around),
+            "vim" | "vi" | "nvim" | "ex" | "view" | "ed" => {
+                for text in arguments.iter().map(Word::text) {
+                    if let Some(command) = text.trim_start_matches(['+', ':', ' ']).strip_prefix('!') {
+                        self.denied_in(command, scope);
+                    }
+                }
+            }
             "flock" => self.flock(arguments, scope, around),
+            "crontab" => {
+                for redirection in &around.redirections {
+                    if let Redirection::Here { text, .. } = redirection {
+                        self.search_words(&text.text().split_ascii_whitespace().map(str::to_owned).collect::<Vec<_>>());
+                    }
+                }
+            }
+            "ssh" | "scp" | "sftp" => {
+                for text in arguments.iter().map(Word::text) {
+                    if let Some((_, command)) = text.split_once("Command=").or_else(|| text.split_once("Command ")) {
+                        self.denied_in(command, scope);
+                    }
+                }
+                self.wrapped(program, arguments, scope, around);
+            }
+            _ if wrappers::is_interpreter(program) => {
+                if around.substituted {
+                    self.opaque(arguments, "a script that is not known before it runs");
+                }
+                for code in arguments.iter().map(Word::text) {
+                    for command in scripts::called(&code) {
+                        self.denied_in(&command, scope);
+                    }
+                }
+            }
             "parallel" => self.parallel(arguments, scope, around),
             "coreutils" => {
                 let applet = arguments.first().map(Word::text).and_then(|text| text.strip_prefix("--coreutils-prog=").map(str::to_owned));
@@ -118,6 +156,9 @@ impl Judge<'_> {
                 }
             }
             "make" | "gmake" => {
+                if around.substituted {
+                    self.opaque(arguments, "a makefile that is not known before it runs");
+                }
                 for value in arguments.iter().map(Word::text).filter_map(|text| text.strip_prefix("SHELL=").map(str::to_owned)) {
                     self.denied_in(&value, scope);
                 }
@@ -127,7 +168,9 @@ impl Judge<'_> {
     }
 
     fn opaque(&mut self, words: &[Word], reason: &str) {
-        self.find(Verdict::Ask, &joined(words), reason.to_owned(), None);
+        if !self.asks_for_all() {
+            self.unknown(&joined(words), reason);
+        }
     }
 
     /// A command made of these words, run by the one around it.
@@ -137,6 +180,7 @@ impl Judge<'_> {
         }
         let mut inner = scope.deeper();
         inner.more_arguments = scope.more_arguments;
+        inner.functions.clear();
         if self.too_deep(&inner) {
             return;
         }
@@ -168,16 +212,21 @@ impl Judge<'_> {
             let after_trigger = texts.iter().position(|text| triggers.contains(&text.as_str())).map(|at| at + 1);
             let first = after_trigger.or_else(|| matches!(program, "npx" | "bunx" | "uvx").then_some(0));
             if let Some(first) = first {
-                self.search_words(&texts[first..]);
+                // What is quoted may be read by a shell, or by a little language that has one.
+                let words: Vec<String> = texts[first..].iter().flat_map(|text| text.split_ascii_whitespace()).map(str::to_owned).collect();
+                self.search_words(&words);
             }
             return;
         }
         let Some(wrapper) = wrappers::wrapper(program) else { return };
         let starts = wrapper.starts(arguments);
-        for other in &starts.others {
+        if let Some(other) = starts.others.iter().min() {
             self.search_words(&texts[*other..]);
         }
         let inner = &arguments[starts.first..];
+        if inner.is_empty() && scope.more_arguments {
+            self.opaque(arguments, "a command that is not known before it runs");
+        }
         if starts.lookup || inner.is_empty() {
             return;
         }
@@ -187,8 +236,14 @@ impl Judge<'_> {
             Kind::Command if matches!(program, "jobs") && !has_short(&arguments[..starts.first], 'x') => {}
             Kind::Command if matches!(program, "xargs" | "gxargs") => {
                 let mut fed = scope.deeper();
-                fed.more_arguments = true;
-                self.nested(inner, &fed, &Around { piped: true, ..Around::default() });
+                let name = replaced(&texts[..starts.first]);
+                fed.more_arguments = name.is_none();
+                let filled = |word: &Word| match &name {
+                    Some(name) if word.text().contains(name.as_str()) => Word::filled(&word.text()),
+                    _ => word.clone(),
+                };
+                let inner: Vec<Word> = inner.iter().map(filled).collect();
+                self.nested(&inner, &fed, &Around { piped: true, ..Around::default() });
             }
             Kind::Command => self.nested(inner, scope, around),
         }
@@ -258,7 +313,7 @@ impl Judge<'_> {
             }
         }
         if !matches!(last, Some(Redirection::Here { descriptor: 0, .. })) {
-            self.find(Verdict::Ask, "", "a shell that reads commands nobody can see".to_owned(), None);
+            self.unknown("", "a shell that reads commands nobody can see");
         }
     }
 
@@ -321,6 +376,9 @@ impl Judge<'_> {
             let joined = after(first, 2);
             names = vec![if joined.text().is_empty() { arguments.get(1).cloned().unwrap_or_default() } else { joined }];
         }
+        if program == "unset" {
+            scope.functions.clear();
+        }
         for word in &names {
             if let Some((name, value)) = assigned_in(word) {
                 self.variable_set(&name, Some(&value), Reach::Wildcard, scope, reasons);
@@ -378,13 +436,7 @@ impl Judge<'_> {
         while at < arguments.len() {
             let word = &arguments[at];
             let text = word.text();
-            let split = text
-                .strip_prefix("--split-string")
-                .or_else(|| text.strip_prefix("-S"))
-                .or_else(|| text.strip_prefix("-vS"))
-                .or_else(|| text.strip_prefix("-iS"));
-            if let Some(joined) = split {
-                let joined = joined.trim_start_matches('=');
+            if let Some(joined) = split_string(&text) {
                 let mut script =
                     if joined.is_empty() { arguments.get(at + 1).map(Word::text).unwrap_or_default() } else { joined.to_owned() };
                 for rest in arguments.get(at + if joined.is_empty() { 2 } else { 1 }..).unwrap_or_default() {
@@ -413,7 +465,11 @@ impl Judge<'_> {
             }
             at += 1;
         }
-        self.nested(arguments.get(at..).unwrap_or_default(), scope, around);
+        let inner = arguments.get(at..).unwrap_or_default();
+        if inner.is_empty() && scope.more_arguments {
+            self.opaque(arguments, "a command that is not known before it runs");
+        }
+        self.nested(inner, scope, around);
     }
 
     fn find_actions(&mut self, arguments: &[Word], scope: &Scope) {
@@ -472,6 +528,7 @@ impl Judge<'_> {
                 ("config", _) if text.starts_with('!') => Some(text[1..].to_owned()),
                 ("filter-branch", _) if text.ends_with("-filter") => Some(next.clone()),
                 ("difftool", "-x" | "--extcmd") => Some(next.clone()),
+                ("grep", _) if text.starts_with("-O") => Some(text[2..].to_owned()),
                 _ if setting.contains('=') => setting.split_once('=').map(|(_, value)| value.trim_start_matches('!').to_owned()),
                 _ => ["--exec=", "--upload-pack=", "--receive-pack=", "--extcmd=", "--open-files-in-pager=", "ext::"]
                     .iter()
@@ -534,9 +591,7 @@ impl Judge<'_> {
         let texts: Vec<String> = arguments.iter().map(Word::text).collect();
         let end = texts.iter().position(|text| text.starts_with(":::")).unwrap_or(texts.len());
         let start = texts[..end].iter().position(|text| !text.starts_with('-')).unwrap_or(end);
-        for from in start..end {
-            self.search_words(&texts[from..end]);
-        }
+        self.search_words(&texts[start..end]);
         let mut fed = scope.deeper();
         fed.more_arguments = false;
         if start < end {
@@ -550,6 +605,36 @@ impl Judge<'_> {
             }
         }
     }
+}
+
+/// `-S`, alone or in a cluster, and `--split-string` as far as it is written out: what is joined to it.
+fn split_string(text: &str) -> Option<&str> {
+    if let Some(long) = text.strip_prefix("--") {
+        let (name, value) = long.split_once('=').unwrap_or((long, ""));
+        return (!name.is_empty() && "split-string".starts_with(name)).then_some(value);
+    }
+    let cluster = text.strip_prefix('-')?;
+    let at = cluster.find(|letter| !matches!(letter, 'v' | 'i' | '0'))?;
+    cluster[at..].strip_prefix('S')
+}
+
+/// The name that xargs puts its input in place of, anywhere in the words.
+fn replaced(options: &[String]) -> Option<String> {
+    let mut found = None;
+    for (at, text) in options.iter().enumerate() {
+        let default = || Some("{}".to_owned());
+        if let Some(long) = text.strip_prefix("--rep") {
+            found = long.split_once('=').map(|(_, name)| name.to_owned()).or_else(default);
+        } else if let Some(at_letter) = text.find(['I', 'i', 'J']).filter(|_| text.starts_with('-') && !text.starts_with("--")) {
+            let joined = &text[at_letter + 1..];
+            found = match (joined, text.as_bytes()[at_letter]) {
+                ("", b'i') => default(),
+                ("", _) => options.get(at + 1).cloned(),
+                (joined, _) => Some(joined.to_owned()),
+            };
+        }
+    }
+    found.filter(|name| !name.is_empty())
 }
 
 fn joined(words: &[Word]) -> String {

@@ -4,23 +4,36 @@
 //! without its global options, with its redirections) can only make it stricter, and only by a rule that names
 //! something: a bare `*` says nothing about spellings.
 
-use posse_session::{Rule, Rules, Touch, Verdict, wildcard};
+use posse_session::{AskedFor, Rule, Rules, Touch, Verdict, wildcard};
 
-use super::{COMMANDS_MAX, DEPTH_MAX, ShellVerdict, Surroundings, parse, scan, walk::Scope};
+use super::{COMMANDS_MAX, DEPTH_MAX, ShellVerdict, Surroundings, WORK_MAX, parse, scan, walk::Scope, wrappers::basename};
 
-/// Touches beyond this say nothing new to a person.
-const TOUCHES_MAX: usize = 200;
+/// Things one line may touch or ask for. More than a person reads, and no list that rules are asked about may be cut.
+const TOUCHES_MAX: usize = 500;
+
+/// Letters compared one by one with a pattern; more may match.
+const MATCHED_MAX: usize = 2_000;
 
 pub(super) struct Judge<'a> {
     pub(super) rules: Vec<&'a Rule>,
+    /// The first words of what is denied.
+    denied_names: Vec<&'a str>,
     pub(super) surroundings: &'a Surroundings,
-    source: &'a str,
+    /// What is being judged; a script inside it while only its denies count.
+    source: String,
     strictest: Option<Finding>,
     /// Constructs that run nothing by themselves; judged only if nothing else is in the line.
     neutral: Vec<String>,
     commands: usize,
-    given_up: bool,
+    work: usize,
+    /// The whole source was searched for what is denied.
+    searched: bool,
+    stopped: bool,
+    asked_for_all: bool,
+    /// Inside a script that a reason to ask covers already: nothing but a deny is kept.
+    only_denies: bool,
     touches: Vec<Touch>,
+    asking: Vec<AskedFor>,
 }
 
 #[derive(Debug, Clone)]
@@ -62,16 +75,25 @@ impl Reason {
 }
 
 impl<'a> Judge<'a> {
-    pub(super) fn new(source: &'a str, rules: &'a Rules, surroundings: &'a Surroundings) -> Self {
+    pub(super) fn new(source: &str, rules: &'a Rules, surroundings: &'a Surroundings) -> Self {
+        let rules: Vec<&Rule> = rules.0.iter().filter(|rule| wildcard("bash", &rule.key)).collect();
+        let denied = rules.iter().filter(|rule| rule.action == Verdict::Deny && !is_catch_all(&rule.pattern));
+        let denied_names = denied.map(|rule| rule.pattern.split(' ').next().unwrap_or_default()).collect();
         Self {
-            rules: rules.0.iter().filter(|rule| wildcard("bash", &rule.key)).collect(),
+            rules,
+            denied_names,
             surroundings,
-            source,
+            source: source.to_owned(),
             strictest: None,
             neutral: Vec::new(),
             commands: 0,
-            given_up: false,
+            work: 0,
+            searched: false,
+            stopped: false,
+            asked_for_all: false,
+            only_denies: false,
             touches: Vec::new(),
+            asking: Vec::new(),
         }
     }
 
@@ -86,7 +108,7 @@ impl<'a> Judge<'a> {
     /// Text that would be run by a shell of its own: nothing it changes stays.
     pub(super) fn script(&mut self, text: &str, scope: &Scope) {
         let mut inner = scope.deeper();
-        if self.too_deep(&inner) {
+        if self.is_over() || self.too_deep(&inner) {
             return;
         }
         if let Err(reason) = self.parsed(text, &mut inner) {
@@ -97,34 +119,61 @@ impl<'a> Judge<'a> {
     }
 
     fn parsed(&mut self, text: &str, scope: &mut Scope) -> Result<(), parse::Refusal> {
+        if !self.spend(parse::effort(text)) {
+            return Ok(());
+        }
         let program = parse::program(text)?;
         self.program(&program, text, scope);
         Ok(())
     }
 
+    /// Only what is denied in this script counts; the rest is covered by a reason.
+    pub(super) fn denied_in(&mut self, script: &str, scope: &Scope) {
+        let mut inner = scope.deeper();
+        inner.depth += 4;
+        if !self.spend(20) || self.too_deep(&inner) {
+            return;
+        }
+        let source = std::mem::replace(&mut self.source, script.to_owned());
+        let only_denies = std::mem::replace(&mut self.only_denies, true);
+        self.script(script, &inner);
+        self.only_denies = only_denies;
+        self.source = source;
+        if self.stopped && !self.only_denies {
+            self.distrust("more than can be looked at");
+        }
+    }
+
     /// Not understood: asks, and is searched for commands that are denied.
     fn unreadable(&mut self, text: &str, reason: &str) {
-        self.find(Verdict::Ask, text, format!("cannot be read: {reason}"), None);
+        self.unknown(text, &format!("cannot be read: {reason}"));
         self.search(text, scan::Where::Commands);
     }
 
     /// Bash may read it otherwise: asks, and any word may be a command.
     pub(super) fn distrust(&mut self, reason: &str) {
-        self.find(Verdict::Ask, self.source, format!("may be read in two ways: {reason}"), None);
-        if !self.given_up {
-            self.given_up = true;
-            self.search(self.source, scan::Where::Anywhere);
+        if self.searched && self.asks_for_all() {
+            return;
+        }
+        let source = self.source.clone();
+        self.unknown(&source, &format!("may be read in two ways: {reason}"));
+        if !self.searched {
+            self.searched = !self.only_denies;
+            self.search(&source, scan::Where::Anywhere);
         }
     }
 
-    /// A limit was reached: fails closed.
-    pub(super) fn give_up(&mut self, reason: String) {
-        self.distrust(&reason);
+    /// A limit was reached: fails closed, and looks no further.
+    pub(super) fn give_up(&mut self, reason: &str) {
+        if !self.stopped {
+            self.stopped = true;
+            self.distrust(reason);
+        }
     }
 
     pub(super) fn too_deep(&mut self, scope: &Scope) -> bool {
         if DEPTH_MAX < scope.depth {
-            self.give_up(format!("more than {DEPTH_MAX} levels"));
+            self.distrust("nested too deep");
             return true;
         }
         false
@@ -133,28 +182,72 @@ impl<'a> Judge<'a> {
     /// Counts one simple command; false once there are too many.
     pub(super) fn count(&mut self) -> bool {
         self.commands += 1;
-        if self.commands == COMMANDS_MAX + 1 {
-            self.give_up(format!("more than {COMMANDS_MAX} commands"));
+        if COMMANDS_MAX < self.commands {
+            self.give_up("more commands than can be looked at");
         }
-        self.commands <= COMMANDS_MAX
+        !self.is_over()
+    }
+
+    /// Counts work; false once there was too much of it.
+    pub(super) fn spend(&mut self, work: usize) -> bool {
+        self.work = self.work.saturating_add(work);
+        if WORK_MAX < self.work {
+            self.give_up("more than can be looked at");
+        }
+        !self.is_over()
+    }
+
+    /// Whether nothing can change the verdict any more, or a limit has been reached.
+    pub(super) fn is_over(&self) -> bool {
+        let denied = self.strictest.as_ref().is_some_and(|strictest| strictest.verdict == Verdict::Deny);
+        denied || self.stopped
     }
 
     fn search(&mut self, text: &str, place: scan::Where) {
         if let Some((rule, command)) = scan::strictest(text, &self.rules, place) {
-            let rule = rule.clone();
-            self.find(rule.action, &command, String::new(), Some(&rule));
+            self.find(rule.action, &command, String::new(), Some(rule));
         }
     }
 
-    /// For a command whose name is not known: what its words would be if the name is a wrapper.
+    /// For words among which a command may begin anywhere: what is denied at each of them.
     pub(super) fn search_words(&mut self, words: &[String]) {
-        for start in 0..words.len().min(64) {
-            let text = words[start..].join(" ");
-            if let Some(rule) = self.stricter(&text, None, Verdict::Deny) {
-                let rule = rule.clone();
-                self.find(rule.action, &text, String::new(), Some(&rule));
+        for (start, word) in words.iter().enumerate() {
+            let bare = basename(word);
+            if !self.could_be_denied(word, start == 0) && !self.could_be_denied(bare, start == 0) {
+                continue;
+            }
+            let rest = words[start + 1..].join(" ");
+            if !self.spend(1 + rest.len() / 4 + words.len() / 4) {
+                return;
+            }
+            for name in [word.as_str(), bare] {
+                let text = if rest.is_empty() { name.to_owned() } else { format!("{name} {rest}") };
+                if let Some(rule) = self.stricter(&text, None, Verdict::Deny) {
+                    self.find(rule.action, &text, String::new(), Some(rule));
+                }
             }
         }
+    }
+
+    /// Whether some deny begins like a command of this name. One that begins with a star sees all of a text at once.
+    fn could_be_denied(&self, name: &str, whole: bool) -> bool {
+        // A quoted word may hold a whole command.
+        let name = name.split_ascii_whitespace().next().unwrap_or_default();
+        self.denied_names.iter().any(|denied| match denied.find(['*', '?']) {
+            Some(0) => whole,
+            Some(at) => name.get(..at).is_some_and(|start| start.eq_ignore_ascii_case(&denied[..at])),
+            None => name.eq_ignore_ascii_case(denied) || (!name.is_ascii() && name.to_lowercase() == denied.to_lowercase()),
+        })
+    }
+
+    /// The line, for what only makes sense as a whole.
+    pub(super) fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// Whether a rule speaks of this very command: a function may be called like it, but need not be there when it runs.
+    pub(super) fn is_named(&self, text: &str) -> bool {
+        matches!(self.said(text), Said::Rule(_, rule) if !is_catch_all(&rule.pattern))
     }
 
     pub(super) fn said(&self, text: &str) -> Said<'a> {
@@ -183,7 +276,8 @@ impl<'a> Judge<'a> {
 
     /// Records a verdict on one command; the strictest is kept, the first of equals.
     pub(super) fn find(&mut self, verdict: Verdict, command: &str, reason: String, rule: Option<&Rule>) {
-        if self.strictest.as_ref().is_some_and(|strictest| verdict <= strictest.verdict) {
+        let covered = self.only_denies && verdict < Verdict::Deny;
+        if covered || self.strictest.as_ref().is_some_and(|strictest| verdict <= strictest.verdict) {
             return;
         }
         let command: String = command.chars().take(200).collect();
@@ -197,8 +291,34 @@ impl<'a> Judge<'a> {
         self.strictest = Some(Finding { verdict, why, rule: label, origin });
     }
 
+    /// Nobody can know what runs: asks for the whole line, word for word.
+    pub(super) fn unknown(&mut self, command: &str, reason: &str) {
+        if self.asks_for_all() {
+            return;
+        }
+        self.find(Verdict::Ask, command, reason.to_owned(), None);
+        self.asked_for_all = true;
+        let source = self.source.clone();
+        self.ask("bash", source, true);
+    }
+
+    /// Whether there is nothing more to ask for.
+    pub(super) fn asks_for_all(&self) -> bool {
+        self.asked_for_all || self.only_denies
+    }
+
+    /// Writing this file asks, whatever the rules say.
+    pub(super) fn protected(&mut self, path: &str) {
+        self.find(Verdict::Ask, path, "a protected file".to_owned(), None);
+        self.touch("protected", path);
+        self.ask("protected", path, true);
+    }
+
     /// Something that needs no rule beside real commands: an assignment, `[[ ... ]]`, a bare redirection.
     pub(super) fn neutral(&mut self, text: String, reasons: &[Reason]) {
+        if self.only_denies {
+            return;
+        }
         if reasons.is_empty() {
             self.neutral.push(text);
             return;
@@ -208,19 +328,45 @@ impl<'a> Judge<'a> {
 
     /// The verdict on a text by its own rules alone.
     fn by_rules(&mut self, text: &str, reasons: &[Reason]) {
-        match self.said(text) {
-            Said::Nothing => self.find(Verdict::Ask, text, String::new(), None),
+        let (verdict, reason, rule) = match self.said(text) {
+            Said::Nothing => (Verdict::Ask, String::new(), None),
             Said::Rule(_, rule) => {
-                let verdict = lowered(rule, text, reasons);
-                self.find(verdict.0, text, verdict.1, Some(rule));
+                let (verdict, reason) = lowered(rule, text, reasons);
+                (verdict, reason, Some(rule))
             }
+        };
+        self.find(verdict, text, reason, rule);
+        if verdict == Verdict::Ask {
+            self.ask("bash", text, !reasons.is_empty());
         }
     }
 
     pub(super) fn touch(&mut self, key: &str, pattern: impl Into<String>) {
         let touch = Touch::new(key, pattern);
-        if self.touches.len() < TOUCHES_MAX && !self.touches.contains(&touch) {
+        if self.only_denies || self.touches.contains(&touch) {
+            return;
+        }
+        if self.touches.len() == TOUCHES_MAX {
+            self.give_up("touches more than can be judged");
+        } else {
             self.touches.push(touch);
+        }
+    }
+
+    /// One thing a person would have to allow; `exact` when only these very words may be allowed.
+    pub(super) fn ask(&mut self, key: &str, pattern: impl Into<String>, exact: bool) {
+        if self.only_denies || self.asking.len() == TOUCHES_MAX {
+            return;
+        }
+        let touch = Touch::new(key, pattern);
+        match self.asking.iter_mut().find(|known| known.touch == touch) {
+            Some(known) => known.exact |= exact,
+            None => self.asking.push(AskedFor::new(touch, exact)),
+        }
+        if self.asking.len() == TOUCHES_MAX {
+            // No part of a list that was cut may stand for the whole.
+            self.asking = vec![AskedFor::new(Touch::new("bash", self.source.clone()), true)];
+            self.give_up("asks for more than a person can read");
         }
     }
 
@@ -236,7 +382,13 @@ impl<'a> Judge<'a> {
             rule: None,
             origin: String::new(),
         });
-        ShellVerdict { verdict, why, rule, origin, touches: self.touches }
+        let mut asking = self.asking;
+        match verdict {
+            Verdict::Ask if asking.is_empty() => asking.push(AskedFor::new(Touch::new("bash", self.source), true)),
+            Verdict::Ask => {}
+            Verdict::Allow | Verdict::Deny => asking.clear(),
+        }
+        ShellVerdict { verdict, why, rule, origin, touches: self.touches, asking }
     }
 }
 
@@ -288,6 +440,14 @@ fn fold_name(text: &str) -> String {
 /// Whether some value of the unknown words makes the text match; `None` stands for an unknown stretch.
 pub(super) fn could_match(text: &[Option<char>], pattern: &str) -> bool {
     let pattern: Vec<char> = pattern.strip_suffix(" *").map_or_else(|| pattern.to_owned(), |bare| format!("{bare}*")).chars().collect();
+    let known = text.iter().map_while(|letter| *letter);
+    let fixed = pattern.iter().take_while(|letter| !matches!(letter, '*' | '?'));
+    if known.zip(fixed).any(|(letter, wanted)| letter != *wanted) {
+        return false;
+    }
+    if MATCHED_MAX < text.len() {
+        return true;
+    }
     // reach[j]: some prefix of the text can be matched by the first j letters of the pattern.
     let step = |reach: &mut Vec<bool>| {
         for at in 0..pattern.len() {
@@ -300,16 +460,12 @@ pub(super) fn could_match(text: &[Option<char>], pattern: &str) -> bool {
     reach[0] = true;
     step(&mut reach);
     for letter in text {
+        let Some(first) = reach.iter().position(|reached| *reached) else { return false };
         let mut next = vec![false; pattern.len() + 1];
         match letter {
-            None => {
-                let first = reach.iter().position(|reached| *reached);
-                if let Some(first) = first {
-                    next[first..].fill(true);
-                }
-            }
+            None => next[first..].fill(true),
             Some(letter) => {
-                for at in 0..pattern.len() {
+                for at in first..pattern.len() {
                     if !reach[at] {
                         continue;
                     }

@@ -4,13 +4,18 @@
 //! refused here, before or after parsing; each refusal says which difference it is about. Its grammars backtrack and
 //! recurse, so nesting is bounded before it starts.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::{
+    borrow::Cow,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
 
 use brush_parser::{
     Parser, ParserOptions,
     ast::Program,
     word::{self, WordPieceWithSource},
 };
+
+use super::documents::{Documents, documents, plain_arithmetic};
 
 /// Each level may triple the time of the word grammar; people stop at three.
 const NESTING_MAX: usize = 8;
@@ -24,14 +29,48 @@ const GROUPS_MAX: usize = 20;
 /// Parentheses inside an expansion, where each is tried as a subshell and as text.
 const INNER_GROUPS_MAX: usize = 8;
 
+/// `[[ a && b && c ]]` is a tree as deep as it is long.
+const TESTS_MAX: usize = 200;
+
 /// Digits the parser turns into a number without looking.
 const DIGITS_MAX: usize = 9;
 
 /// Why a text is not read; for people.
 pub(super) type Refusal = &'static str;
 
+/// How much work it is to read this, by what was measured: the parser pays for each token, and most for operators.
+pub(super) fn effort(text: &str) -> usize {
+    let mut before = b' ';
+    let mut effort = text.len() / 3;
+    for &byte in text.as_bytes() {
+        effort += match byte {
+            b' ' | b'\t' => 6 * usize::from(before != byte),
+            b'\n' => 11,
+            b';' | b'|' | b'&' | b'(' | b')' | b'<' | b'>' => 14,
+            _ => 0,
+        };
+        before = byte;
+    }
+    effort
+}
+
+/// The same for one word: each expansion is tried in some twenty ways.
+pub(super) fn word_effort(text: &str) -> usize {
+    let costs = |byte: &u8| match byte {
+        b'$' => 30,
+        b'`' | b'"' | b'\'' => 4,
+        _ => 0,
+    };
+    text.len() / 3 + text.as_bytes().iter().map(costs).sum::<usize>()
+}
+
 pub(super) fn program(text: &str) -> Result<Program, Refusal> {
-    refuse(text)?;
+    let Documents { without_bodies: counted, mixed } = documents(text);
+    if mixed {
+        return Err("an expansion in the line that begins a here-document");
+    }
+    refuse(&counted)?;
+    let text = without_shifts(text, &counted)?;
     let parsed = catch_unwind(AssertUnwindSafe(|| Parser::new(text.as_bytes(), &options()).parse_program()));
     match parsed {
         Ok(Ok(program)) => Ok(program),
@@ -52,7 +91,7 @@ pub(super) fn word(text: &str) -> Result<Vec<WordPieceWithSource>, Refusal> {
 /// Text in which quotes mean nothing but expansions happen: here-documents, arithmetic, what is inside double quotes.
 pub(super) fn expanded_text(text: &str) -> Result<Vec<WordPieceWithSource>, Refusal> {
     refuse_nesting(text)?;
-    if text.contains("$(") && text.contains('#') {
+    if text.contains('#') && text.match_indices("$(").any(|(at, _)| text[at..group_end(text, at)].contains('#')) {
         return Err("a comment may hide the end of a substitution");
     }
     match catch_unwind(AssertUnwindSafe(|| word::parse_heredoc(text, &options()))) {
@@ -68,11 +107,14 @@ fn options() -> ParserOptions {
 
 fn refuse(text: &str) -> Result<(), Refusal> {
     refuse_nesting(text)?;
-    if text.contains("$$'") || text.contains("\\$'") {
-        return Err("a dollar before a quote that is read in two ways");
+    if GROUPS_MAX < keyword_depth(text) || TESTS_MAX < tests(text) {
+        return Err("nested too deep");
     }
-    if text.contains("((") && text.contains("<<") {
-        return Err("a shift or a here-document beside double parentheses");
+    if ["$${", "$$(", "$$[", "$$$", "$$\""].iter().any(|sign| text.contains(sign)) {
+        return Err("a process id before an expansion");
+    }
+    if (text.contains("$$'") || text.contains("\\$'")) && !closes_quotes(text) {
+        return Err("a dollar before a quote that is read in two ways");
     }
     if text.contains("\\\r") || text.contains('\0') {
         return Err("a control character");
@@ -81,6 +123,77 @@ fn refuse(text: &str) -> Result<(), Refusal> {
         return Err("a file descriptor with too many digits");
     }
     Ok(())
+}
+
+/// The parser takes a shift for a here-document. In plain arithmetic another operator stands in for it, which changes
+/// nothing that is judged; anywhere else between double parentheses nobody can tell the two apart.
+fn without_shifts<'a>(text: &'a str, counted: &str) -> Result<Cow<'a, str>, Refusal> {
+    if !counted.contains("((") || !counted.contains("<<") {
+        return Ok(Cow::Borrowed(text));
+    }
+    let mut plain = String::with_capacity(text.len());
+    let mut done = 0;
+    while let Some(found) = counted[done..].find("((") {
+        let start = done + found;
+        let end = group_end(counted, start);
+        let group = &counted[start..end];
+        plain.push_str(&text[done..start]);
+        if !group.contains("<<") {
+            plain.push_str(&text[start..end]);
+        } else if plain_arithmetic(group.as_bytes()) == Some(group.len()) && !group.contains("<<<") {
+            plain.push_str(&group.replace("<<", "**"));
+        } else {
+            return Err("a shift or a here-document between double parentheses");
+        }
+        done = end;
+    }
+    plain.push_str(&text[done..]);
+    Ok(Cow::Owned(plain))
+}
+
+/// The end of the parentheses that open here; of the text, where quotes may hide a parenthesis.
+fn group_end(text: &str, start: usize) -> usize {
+    let mut depth = 0usize;
+    for (at, byte) in text.bytes().enumerate().skip(start) {
+        match byte {
+            b'(' => depth += 1,
+            b')' => {
+                depth = depth.saturating_sub(1);
+                if depth == 0 {
+                    return at + 1;
+                }
+            }
+            b'\'' | b'"' | b'\\' | b'`' => return text.len(),
+            _ => {}
+        }
+    }
+    text.len()
+}
+
+/// Whether a dollar before a quote only ever ends what that quote began: `grep 'x\$'`. Only told for lines in which
+/// nothing but quotes and backslashes can hide anything.
+fn closes_quotes(text: &str) -> bool {
+    if text.contains(['#', '`']) || text.contains("<<") {
+        return false;
+    }
+    let mut quote = None;
+    let mut before = b' ';
+    let mut escaped = false;
+    for byte in text.bytes() {
+        let dollar = before == b'$';
+        match (quote, byte) {
+            (Some(b'\''), b'\'') => quote = None,
+            (Some(b'\''), _) => {}
+            (_, _) if escaped => escaped = false,
+            (_, b'\\') => escaped = true,
+            (None, b'\'') if dollar => return false,
+            (None, b'\'' | b'"') => quote = Some(byte),
+            (Some(b'"'), b'"') => quote = None,
+            _ => {}
+        }
+        before = byte;
+    }
+    quote.is_none()
 }
 
 fn long_descriptor(text: &str) -> bool {
@@ -110,7 +223,7 @@ fn refuse_nesting(text: &str) -> Result<(), Refusal> {
             (b'(' | b'[', b'$') => depth.open(Opening::Expansion, letter),
             (b'{', b'$') => depth.open(Opening::Parameter, letter),
             (b'(' | b'{', _) => depth.open(Opening::Group, letter),
-            (b'[', _) if 0 < depth.expansions => depth.open(Opening::Group, letter),
+            (b'[', _) if 0 < depth.expansions || before.is_ascii_alphanumeric() || before == b'_' => depth.open(Opening::Group, letter),
             (b')', _) => depth.close(b'('),
             (b'}', _) => depth.close(b'{'),
             (b']', _) => depth.close(b'['),
@@ -126,7 +239,7 @@ fn refuse_nesting(text: &str) -> Result<(), Refusal> {
             return Err("nested too deep");
         }
     }
-    if GROUPS_MAX < keyword_depth(text) { Err("nested too deep") } else { Ok(()) }
+    Ok(())
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -179,16 +292,24 @@ impl Depth {
     }
 }
 
+/// Operators that could stand between double brackets.
+fn tests(text: &str) -> usize {
+    text.find("[[").map_or(0, |start| text[start..].matches("&&").count() + text[start..].matches("||").count())
+}
+
 /// How deep keywords nest where commands begin; words in the middle of a sentence are no keywords.
 fn keyword_depth(text: &str) -> usize {
     let (mut depth, mut deepest) = (0usize, 0usize);
     let mut at_command = true;
+    // Nothing closes a negation but the end of its command; `[[ ! ( ! a ) ]]` has signs that end no command.
+    let mut negations = 0;
     for chunk in text.split_inclusive([';', '&', '|', '(', ')', '\n', '`']) {
         for word in chunk.split_ascii_whitespace() {
             let bare = word.trim_end_matches([';', '&', '|', '(', ')', '`']);
             match bare {
                 "if" | "while" | "until" | "for" | "case" | "select" | "coproc" | "function" | "{" if at_command => depth += 1,
-                "!" | "[[" => depth += usize::from(at_command),
+                "[[" => depth += usize::from(at_command),
+                "!" => negations += usize::from(at_command),
                 "fi" | "done" | "esac" | "}" | "]]" => depth = depth.saturating_sub(1),
                 "then" | "else" | "elif" | "do" | "time" | "in" => {}
                 _ => {
@@ -197,7 +318,10 @@ fn keyword_depth(text: &str) -> usize {
                 }
             }
             at_command = true;
-            deepest = deepest.max(depth);
+            deepest = deepest.max(depth + negations);
+        }
+        if chunk.ends_with([';', '\n']) {
+            negations = 0;
         }
         at_command = true;
     }

@@ -1,8 +1,10 @@
-//! Paths as words: whether one leads out of the project, and whether writing it needs a consent of its own.
+//! Paths as words: which places a word may name, and whether they lead out of the project.
 //!
 //! Lexical: links are the business of whoever opens the file. A path that cannot be known is neither inside nor outside.
 
 use std::path::{Component, Path, PathBuf};
+
+use posse_session::wildcard;
 
 use super::{
     Surroundings,
@@ -12,6 +14,9 @@ use super::{
 
 /// Values of variables tried in one word.
 const GUESSES_MAX: usize = 16;
+
+/// The kernel opens no longer one.
+const PATH_BYTES_MAX: usize = 4096;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Place {
@@ -28,7 +33,9 @@ pub(super) fn places(word: &Word, scope: &Scope, surroundings: &Surroundings) ->
     for piece in &word.pieces {
         let values: Vec<Option<String>> = match piece {
             Piece::Text { text, .. } => vec![Some(text.clone())],
-            Piece::Variable { name, .. } => scope.values(name, surroundings).into_iter().map(Some).collect(),
+            Piece::Variable { name, default, .. } => {
+                scope.values(name, surroundings).into_iter().chain(default.clone()).map(Some).collect()
+            }
             Piece::Elsewhere { .. } => return vec![Place::Outside(PathBuf::from("/"))],
             Piece::Unknown { .. } => vec![],
         };
@@ -37,10 +44,11 @@ pub(super) fn places(word: &Word, scope: &Scope, surroundings: &Surroundings) ->
             .iter()
             .flat_map(|guess| {
                 values.iter().map(move |value| match (guess, value) {
+                    (Some(guess), Some(value)) if PATH_BYTES_MAX < guess.len() + value.len() => None,
                     (Some(guess), Some(value)) => Some(format!("{guess}{value}")),
                     // What is known before and after still counts: `/etc/$X`, `$X/../..`.
                     (Some(guess), None) if !guess.is_empty() => Some(format!("{guess}\u{1}")),
-                    (None, Some(value)) => value.contains("..").then(|| format!("\u{1}{value}")),
+                    (None, Some(value)) => value.split('/').any(|part| part == "..").then(|| format!("\u{1}{value}")),
                     (Some(guess), None) if guess.is_empty() => None,
                     _ => None,
                 })
@@ -111,108 +119,38 @@ fn is_nowhere(text: &str) -> bool {
     ) || text.strip_prefix("/dev/fd/").is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Files that would raise the agent's own rights, or speak for the user at the next start; by name in any folder.
-const PROTECTED_NAMES: &[&str] = &[
-    "posse.json",
-    "posse.jsonc",
-    "opencode.json",
-    "opencode.jsonc",
-    ".mcp.json",
-    "agents.md",
-    "agents.override.md",
-    "claude.md",
-    "claude.local.md",
-    "gemini.md",
-    ".cursorrules",
-    ".windsurfrules",
-    ".clinerules",
-    ".bashrc",
-    ".bash_profile",
-    ".bash_login",
-    ".bash_logout",
-    ".bash_aliases",
-    ".profile",
-    ".zshrc",
-    ".zshenv",
-    ".zprofile",
-    ".zlogin",
-    ".zlogout",
-    ".kshrc",
-    ".mkshrc",
-    ".cshrc",
-    ".tcshrc",
-    ".login",
-    ".inputrc",
-    ".envrc",
-    ".gitconfig",
-    ".gitmodules",
-    ".npmrc",
-    ".yarnrc",
-    ".yarnrc.yml",
-    ".pnpmfile.cjs",
-    ".vimrc",
-    ".exrc",
-    ".nvimrc",
-    ".gitlab-ci.yml",
-    ".travis.yml",
-    ".pre-commit-config.yaml",
-    "jenkinsfile",
-    "azure-pipelines.yml",
-    "bitbucket-pipelines.yml",
-    ".drone.yml",
-];
-
-/// Stretches of a path, whole components; a trailing `/` means everything below.
-const PROTECTED_STRETCHES: &[&str] = &[
-    ".posse/",
-    ".opencode/",
-    ".git/hooks/",
-    ".git/config",
-    ".git/config.worktree",
-    ".git/info/attributes",
-    ".git/modules/",
-    ".git/worktrees/",
-    ".git/commondir",
-    ".git/gitdir",
-    ".claude/agents/",
-    ".claude/commands/",
-    ".claude/skills/",
-    ".claude/hooks/",
-    ".claude/plugins/",
-    ".vscode/tasks.json",
-    ".vscode/settings.json",
-    ".vscode/launch.json",
-    ".vscode/extensions.json",
-    ".vscode/mcp.json",
-    ".cursor/",
-    ".gemini/",
-    ".codex/",
-    ".idea/",
-    ".github/workflows/",
-    ".github/actions/",
-    ".circleci/",
-    ".gitlab/ci/",
-    ".husky/",
-    ".config/fish/",
-    ".config/posse/",
-    ".local/share/posse/",
-    ".ssh/",
-    ".cargo/config",
-    ".cargo/config.toml",
-    ".devcontainer/",
-];
-
-/// Whether writing this path inside the project asks whatever the rules say; also when the file does not exist.
-pub(super) fn is_protected(inside: &str) -> bool {
-    let folded = inside.to_lowercase();
-    let name = folded.rsplit('/').next().unwrap_or_default();
-    if PROTECTED_NAMES.contains(&name) {
-        return true;
+/// The path as rules for `read` should see it, if it names a file that holds secrets: `.env`, `.env.local`, `prod.env`.
+pub(super) fn environment_file(path: &str, glob: bool) -> Option<String> {
+    let (folder, name) = path.rsplit_once('/').map_or(("", path), |(folder, name)| (folder, name));
+    let holds = |name: &str| name == ".env" || name.starts_with(".env.") || (name.ends_with(".env") && !name.contains([' ', '\n', '@']));
+    if holds(name) {
+        return Some(path.to_owned());
     }
-    let path = format!("/{folded}/");
-    let stretch = |stretch: &&str| path.contains(&format!("/{}/", stretch.trim_end_matches('/')));
-    // The folder that holds them: replacing it replaces them. `.git` as a file points elsewhere.
-    let holder = matches!(name, ".git" | ".claude" | ".vscode" | ".github");
-    let settings = path.contains("/.claude/") && name.starts_with("settings") && name.ends_with(".json");
-    holder || settings || PROTECTED_STRETCHES.iter().any(stretch)
+    let folded = name.to_ascii_lowercase();
+    if holds(&folded) {
+        return Some(path[..path.len() - name.len()].to_owned() + &folded);
+    }
+    // `.e*`, `.en[v]`: a star at the start matches no dot.
+    let could = glob && name.starts_with('.') && wildcard(".env", &without_classes(&folded));
+    could.then(|| if folder.is_empty() { ".env".to_owned() } else { format!("{folder}/.env") })
+}
+
+/// With every `[...]` as one unknown letter.
+fn without_classes(pattern: &str) -> String {
+    let mut plain = String::new();
+    let mut rest = pattern;
+    while let Some((before, after)) = rest.split_once('[') {
+        plain.push_str(before);
+        match after.split_once(']') {
+            Some((_, after)) => {
+                plain.push('?');
+                rest = after;
+            }
+            None => {
+                plain.push('[');
+                rest = after;
+            }
+        }
+    }
+    plain + rest
 }

@@ -163,9 +163,9 @@ const PROGRAMS: &[Program] = &[
         "OPoaei",
         "tTwQPOoaeilDIXARUB",
     ),
-    program(&["cargo"], &["config", "manifest-path", "lockfile-path", "artifact-dir", "out-dir", "root"], "CZ", "pFjCZZ"),
+    program(&["cargo"], &["config", "root"], "CZ", "pFjCZ"),
     program(&["make", "gmake", "bmake"], &["eval", "include-dir"], "EI", "CfIjloWE"),
-    program(&["ninja", "meson", "cmake", "ctest"], &["build", "toolchain", "cache-script"], "PE", "CfjSBDGP"),
+    program(&["ninja", "meson", "cmake", "ctest"], &["toolchain"], "PE", "CfjSBDGP"),
     program(
         &["npm", "pnpm", "yarn", "bun", "npx", "bunx", "cnpm"],
         &[
@@ -176,11 +176,8 @@ const PROGRAMS: &[Program] = &[
             "globalconfig",
             "init-module",
             "git",
-            "prefix",
-            "cwd",
             "registry",
             "call",
-            "package",
             "global",
             "viewer",
             "editor",
@@ -188,30 +185,13 @@ const PROGRAMS: &[Program] = &[
             "cafile",
             "https-proxy",
             "proxy",
-            "require",
             "use-yarnrc",
             "preload",
         ],
-        "gcr",
+        "gc",
         "wC",
     ),
-    with_words(
-        &["go"],
-        &[
-            "-exec",
-            "-toolexec",
-            "-vettool",
-            "-overlay",
-            "-modfile",
-            "-pkgdir",
-            "-ldflags",
-            "-gcflags",
-            "-asmflags",
-            "-gccgoflags",
-            "-w",
-            "-C",
-        ],
-    ),
+    with_words(&["go"], &["-exec", "-toolexec", "-vettool", "-overlay", "-modfile", "-pkgdir", "-gccgoflags", "-C"]),
     program(&["gcc", "g++", "cc", "c++", "clang", "clang++"], &["specs", "plugin", "sysroot"], "B", "IDLloxe"),
     with_words(&["gcc", "g++", "cc", "clang"], &["-wrapper", "-fplugin", "-specs", "-Xclang", "-load"]),
     Program {
@@ -266,7 +246,7 @@ const PROGRAMS: &[Program] = &[
     program(&["tee"], &[], "", ""),
     program(&["wc", "du"], &["files0-from", "exclude-from"], "X", "dBtX"),
     program(&["diff", "sdiff", "diff3"], &["output", "diff-program", "to-file", "from-file", "exclude-from"], "o", "FILUCWxXSDow"),
-    program(&["patch"], &["output", "reject-file", "get", "directory", "prefix"], "ordg", "BDFgioprVYzd"),
+    program(&["patch"], &["output", "reject-file", "get"], "org", "BDFgioprVYzd"),
     program(&["dot", "neato", "ffmpeg", "convert", "magick"], &["script"], "", ""),
     program(
         &["ansible", "ansible-playbook", "terraform", "helm", "kubectl"],
@@ -279,12 +259,6 @@ const PROGRAMS: &[Program] = &[
         &["privileged", "host", "config", "volume", "mount", "pid", "device", "cap-add", "context", "entrypoint"],
         "Hv",
         "HlcvpewunfthmDs",
-    ),
-    program(
-        &["pytest", "py.test"],
-        &["basetemp", "rootdir", "confcutdir", "junitxml", "junit-xml", "log-file", "override-ini"],
-        "cp",
-        "ckmnoprWpx",
     ),
     program(&["cp", "mv", "install", "ln"], &["strip-program"], "", "tSgmo"),
     program(
@@ -315,44 +289,63 @@ const PROGRAMS: &[Program] = &[
             "root",
             "user",
             "src",
-            "python",
             "index-url",
             "extra-index-url",
             "find-links",
             "log",
-            "editable",
             "global-option",
             "config-settings",
             "build-option",
             "install-option",
-            "directory",
-            "project",
             "config-file",
         ],
-        "tieC",
+        "tiC",
         "rctieCf",
     ),
-    program(&["jq", "yq", "gojq"], &["from-file", "rawfile", "slurpfile", "in-place", "library-path", "output"], "fLi", "fL"),
     program(&["env"], &["split-string", "block-signal"], "S", "uCS"),
 ];
+
+/// Harmless options that begin like a dangerous one.
+const WHOLE: &[&str] = &["pre", "partial", "backup", "data", "checkpoint", "file"];
 
 /// The option among the words that does more than the program's name promises.
 pub(super) fn hazard(name: &str, arguments: &[Word]) -> Option<String> {
     let mut entries = PROGRAMS.iter().filter(|program| program.names.contains(&name)).peekable();
     entries.peek()?;
     let texts: Vec<String> = arguments.iter().map(Word::text).collect();
-    let bundle = matches!(name, "tar" | "gtar" | "bsdtar")
-        .then(|| texts.first().filter(|text| !text.starts_with('-')).map(|text| format!("-{text}")))
-        .flatten();
+    if matches!(name, "tar" | "gtar" | "bsdtar")
+        && let Some(words) = tar_hazard(&texts)
+    {
+        return Some(words);
+    }
     entries.find_map(|program| {
         let mut ended = false;
-        bundle.iter().chain(&texts).find_map(|text| {
+        texts.iter().find_map(|text| {
             // GNU programs take options after operands, but not after `--`; words of find and go have no such end.
             ended |= text == "--";
-            let found = program.words.iter().any(|word| is_word(text, word)) || (!ended && program.option(text));
+            let found = program.words.iter().any(|word| is_word(text, word))
+                || (!ended && program.option(text))
+                || (name == "go" && is_go_setting(&texts, text));
             found.then(|| format!("`{text}` makes {name} execute, load or write something else"))
         })
     })
+}
+
+/// The old bundle of letters without a dash, each with its own word, and archives on another host.
+fn tar_hazard(texts: &[String]) -> Option<String> {
+    let dangerous = |text: &&String| !text.starts_with('-') && text.contains(|letter| "IFPGTL".contains(letter));
+    let remote = |text: &&String| {
+        let name = text.split_once('=').map_or(text.as_str(), |(_, value)| value);
+        name.split('/').next().is_some_and(|start| start.contains(':'))
+    };
+    let bundle = texts.first().filter(dangerous).map(|text| format!("`{text}` makes tar execute, load or write something else"));
+    bundle.or_else(|| texts.iter().find(remote).map(|text| format!("`{text}` is an archive on another host")))
+}
+
+/// `go env -w`, and another linker by `-ldflags`.
+fn is_go_setting(texts: &[String], text: &str) -> bool {
+    (text == "-w" && texts.first().is_some_and(|first| first == "env"))
+        || (texts.iter().any(|text| text.contains("ldflags")) && text.contains("extld"))
 }
 
 fn is_word(text: &str, word: &str) -> bool {
@@ -364,7 +357,8 @@ impl Program {
     fn option(&self, text: &str) -> bool {
         if let Some(long) = text.strip_prefix("--") {
             let name = long.split('=').next().unwrap_or_default();
-            return !name.is_empty() && self.long.iter().any(|option| *option == name || (option.starts_with(name) && 2 <= name.len()));
+            let shortens = |option: &&str| option.starts_with(name) && 2 <= name.len() && !WHOLE.contains(&name);
+            return !name.is_empty() && self.long.iter().any(|option| *option == name || shortens(option));
         }
         let Some(cluster) = text.strip_prefix('-').filter(|cluster| !cluster.is_empty()) else { return false };
         for letter in cluster.chars() {
@@ -446,12 +440,68 @@ const TEXT_OPTIONS: &[(&str, &str)] = &[
     ("sed", "es"),
     ("test", ""),
     ("printf", "v"),
-    ("gh", "tbF"),
+    ("gh", "tb"),
     ("jq", ""),
 ];
 
-pub(super) fn takes_text(name: &str, letter: char) -> bool {
-    TEXT_OPTIONS.iter().any(|(program, letters)| *program == name && letters.contains(letter))
+/// Where the letter of a cluster stands whose value is text; nothing when another one takes the rest.
+pub(super) fn text_letter(name: &str, cluster: &str) -> Option<usize> {
+    let takes_text = |letter: char| TEXT_OPTIONS.iter().any(|(program, letters)| *program == name && letters.contains(letter));
+    let others = match name {
+        "git" => "CFcOnLUXbotujM",
+        "sed" | "gsed" => "fil",
+        "xargs" => "anPLs",
+        "awk" | "gawk" | "mawk" => "fEil",
+        "gh" => "FRHOB",
+        _ => "",
+    };
+    let takes_rest = |letter: char| {
+        !letter.is_ascii_alphabetic()
+            || others.contains(letter)
+            || PROGRAMS.iter().any(|program| program.names.contains(&name) && program.values.contains(letter))
+    };
+    cluster
+        .char_indices()
+        .skip(1)
+        .find(|(_, letter)| takes_text(*letter) || takes_rest(*letter))
+        .filter(|(_, letter)| takes_text(*letter))
+        .map(|(at, _)| at)
+}
+
+/// Long options of these programs that always take a text, as the next word if not joined.
+pub(super) fn takes_long_text(name: &str, long: &str) -> bool {
+    let options: &[&str] = match name {
+        "git" => &["message", "grep", "author", "since", "until", "after", "before", "trailer"],
+        "grep" | "egrep" | "fgrep" => &["regexp", "include", "exclude", "exclude-dir"],
+        "rg" => &["regexp", "glob", "iglob", "replace", "type", "type-not"],
+        "gh" | "glab" => &["title", "body", "label", "jq", "template", "search", "notes", "message", "description"],
+        "jq" | "gojq" => &["indent"],
+        "awk" | "gawk" | "mawk" => &["field-separator", "assign"],
+        "sort" => &["field-separator", "key"],
+        "cut" => &["delimiter"],
+        "sed" | "gsed" => &["expression"],
+        _ => &[],
+    };
+    options.contains(&long)
+}
+
+/// Tests of find that compare with a text.
+pub(super) fn is_find_text(text: &str) -> bool {
+    matches!(
+        text,
+        "-name"
+            | "-iname"
+            | "-path"
+            | "-ipath"
+            | "-wholename"
+            | "-iwholename"
+            | "-regex"
+            | "-iregex"
+            | "-lname"
+            | "-ilname"
+            | "-printf"
+            | "-regextype"
+    )
 }
 
 /// Long options whose value is text, for any program.
@@ -493,18 +543,23 @@ pub(super) fn is_text_option(long: &str) -> bool {
 
 /// Operands that are patterns or programs, before the files begin.
 pub(super) fn leading_texts(name: &str, texts: &[String]) -> usize {
-    let given = |short: &[&str], long: &[&str]| {
-        texts.iter().any(|text| {
-            short.iter().any(|option| text.starts_with(option) && !text.starts_with("--"))
-                || long.iter().any(|option| text.starts_with(option))
+    // A script or a pattern by option, alone or at the end of a cluster; other letters with values hide what follows.
+    let given = |wanted: &str, values: &str, long: &[&str]| {
+        texts.iter().any(|text| match (text.strip_prefix("--"), text.strip_prefix('-')) {
+            (Some(name), _) => long.iter().any(|option| name.starts_with(option)),
+            (None, Some(cluster)) => cluster
+                .chars()
+                .find(|letter| wanted.contains(*letter) || values.contains(*letter))
+                .is_some_and(|letter| wanted.contains(letter)),
+            _ => false,
         })
     };
     match name {
-        "grep" | "egrep" | "fgrep" | "rg" | "ag" | "ack" | "zgrep" | "rgrep" => {
-            usize::from(!given(&["-e", "-f"], &["--regexp", "--file", "--files"]))
-        }
-        "sed" | "gsed" => usize::from(!given(&["-e", "-f", "-ne", "-nf"], &["--expression", "--file"])),
-        "awk" | "gawk" | "mawk" | "nawk" | "original-awk" => usize::from(!given(&["-f"], &["--file"])),
+        "grep" | "egrep" | "fgrep" | "zgrep" | "rgrep" => usize::from(!given("ef", "mABCdD", &["regexp", "file"])),
+        "rg" | "ag" | "ack" => usize::from(!given("ef", "gtTABCmMjrEd", &["regexp", "file", "files"])),
+        "sed" | "gsed" => usize::from(!given("ef", "il", &["expression", "file"])),
+        "awk" | "gawk" | "mawk" | "nawk" | "original-awk" => usize::from(!given("fe", "Fv", &["file", "source"])),
+        "git" if texts.first().is_some_and(|text| text == "grep") => 1 + usize::from(!given("ef", "ABCmO", &[])),
         "jq" | "yq" | "gojq" | "fd" | "fdfind" | "chmod" | "chown" | "chgrp" | "timeout" | "nice" => 1,
         _ => 0,
     }

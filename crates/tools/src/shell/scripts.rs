@@ -164,6 +164,7 @@ pub(super) fn awk(program: &str) -> Option<&'static str> {
                 match name.as_str() {
                     "system" => return Some("awk's `system` executes"),
                     "getline" => return Some("awk's `getline` reads other files"),
+                    "ARGV" => return Some("awk's `ARGV` names other files"),
                     "print" | "printf" => {
                         printing = true;
                         depth = 0;
@@ -190,4 +191,44 @@ fn past_quoted(letters: &[char], start: usize, quote: char) -> usize {
         at += if letters[at] == '\\' { 2 } else { 1 };
     }
     at + 1
+}
+
+/// Functions of other languages that hand a text to a shell.
+const CALLS: &[&str] = &[
+    "system(",
+    "system ",
+    "popen(",
+    "execSync(",
+    "exec(",
+    "shell_exec(",
+    "passthru(",
+    "execute(",
+    "spawn(",
+    "run(",
+    "call(",
+    "check_output(",
+];
+
+/// Commands that stand as plain text in a call: `system("rm x")`, awk's `"rm x" | getline`. Only for what is denied.
+pub(super) fn called(code: &str) -> Vec<String> {
+    let mut commands = Vec::new();
+    for call in CALLS {
+        for (at, _) in code.match_indices(call) {
+            commands.extend(quoted(code[at + call.len()..].trim_start()));
+        }
+    }
+    for (at, _) in code.match_indices('|') {
+        commands.extend(quoted(code[at + 1..].trim_start()));
+        let before = code[..at].trim_end();
+        let text = before.strip_suffix('"').and_then(|before| before.rsplit_once('"'));
+        commands.extend(text.map(|(_, text)| text.to_owned()).filter(|_| code[at + 1..].trim_start().starts_with("getline")));
+    }
+    commands
+}
+
+/// The text that begins with this quote.
+fn quoted(code: &str) -> Option<String> {
+    let quote = code.chars().next().filter(|quote| matches!(quote, '"' | '\'' | '`'))?;
+    let (inside, _) = code[1..].split_once(quote)?;
+    Some(inside.to_owned())
 }

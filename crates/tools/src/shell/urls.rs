@@ -7,6 +7,9 @@ pub(super) fn hazard(pattern: &str, arguments: &[Word]) -> Option<&'static str> 
     let start = pattern.find("://")?;
     let scheme_at = pattern[..start].rfind(' ').map_or(0, |blank| blank + 1);
     let prefix = pattern[scheme_at..].split(['*', '?', ' ']).next().unwrap_or_default();
+    if arguments.iter().any(Word::splits) {
+        return Some("words beside the allowed address are not known before it runs");
+    }
     let texts: Vec<String> = arguments.iter().map(Word::text).collect();
     let operands: Vec<&String> = texts.iter().filter(|text| !text.starts_with('-')).collect();
     if 1 < operands.len() {

@@ -23,6 +23,12 @@ const DIRECTORIES_MAX: usize = 8;
 /// Values one variable may have; more is not known.
 const VALUES_MAX: usize = 16;
 
+/// No path is longer.
+const VALUE_BYTES_MAX: usize = 4096;
+
+/// Variables and functions one line may set; each is copied wherever a subshell begins.
+const NAMES_MAX: usize = 64;
+
 #[derive(Debug, Clone)]
 pub(super) struct Scope {
     /// Where a command may run; empty when nobody knows.
@@ -82,6 +88,10 @@ impl Scope {
         Self { depth: self.depth + 1, moved: None, more_arguments: false, ..self.clone() }
     }
 
+    pub(super) fn without_functions(&self) -> Self {
+        Self { functions: HashSet::new(), ..self.clone() }
+    }
+
     /// Known values of a variable; none when it may be anything.
     pub(super) fn values(&self, name: &str, surroundings: &Surroundings) -> Vec<String> {
         match (self.values.get(name), name) {
@@ -97,6 +107,7 @@ impl Scope {
     /// Earlier values stay possible: nobody knows which branch ran.
     pub(super) fn set(&mut self, name: &str, value: Option<String>) {
         let entry = self.values.entry(name.to_owned()).or_insert_with(|| Some(Vec::new()));
+        let value = value.filter(|value| value.len() < VALUE_BYTES_MAX);
         *entry = match (entry.take(), value) {
             (Some(mut values), Some(value)) if values.len() < VALUES_MAX => {
                 values.push(value);
@@ -135,6 +146,21 @@ impl Judge<'_> {
     }
 
     fn and_or(&mut self, list: &ast::AndOrList, source: &str, scope: &mut Scope) {
+        if list.additional.is_empty() {
+            self.and_or_list(list, source, scope);
+        } else {
+            self.perhaps(scope, |judge, scope| judge.and_or_list(list, source, scope));
+        }
+    }
+
+    /// What may run or not: a function that is defined there may be missing afterwards.
+    fn perhaps(&mut self, scope: &mut Scope, walk: impl FnOnce(&mut Self, &mut Scope)) {
+        let functions = scope.functions.clone();
+        walk(self, scope);
+        scope.functions.retain(|name| functions.contains(name));
+    }
+
+    fn and_or_list(&mut self, list: &ast::AndOrList, source: &str, scope: &mut Scope) {
         let mut seen: Vec<PathBuf> = scope.cwds.clone();
         let known = !scope.cwds.is_empty();
         for (operator, pipeline) in list {
@@ -183,6 +209,10 @@ impl Judge<'_> {
         if !self.count() {
             return;
         }
+        if NAMES_MAX < scope.values.len() + scope.functions.len() {
+            self.give_up("sets more names than can be followed");
+            return;
+        }
         match command {
             ast::Command::Simple(simple) => self.words_of(simple, source, scope, around),
             ast::Command::Compound(compound, redirections) => {
@@ -204,8 +234,9 @@ impl Judge<'_> {
             }
             ast::Command::ExtendedTest(test, redirections) => {
                 self.redirections(redirections.as_ref(), source, scope);
-                self.test(&test.expr, scope);
-                self.neutral(format!("[[ {} ]]", test.expr), &[]);
+                let mut reasons = Vec::new();
+                self.test(&test.expr, scope, &mut reasons);
+                self.neutral(format!("[[ {} ]]", test.expr), &reasons);
             }
         }
     }
@@ -216,6 +247,15 @@ impl Judge<'_> {
         }
         scope.depth += 1;
         match compound {
+            ast::CompoundCommand::BraceGroup(group) => self.list(&group.list, source, scope),
+            ast::CompoundCommand::Subshell(subshell) => self.list(&subshell.list, source, &mut scope.clone()),
+            _ => self.perhaps(scope, |judge, scope| judge.branches(compound, source, scope)),
+        }
+        scope.depth -= 1;
+    }
+
+    fn branches(&mut self, compound: &ast::CompoundCommand, source: &str, scope: &mut Scope) {
+        match compound {
             ast::CompoundCommand::Arithmetic(arithmetic) => self.arithmetic_command(arithmetic, source, scope),
             ast::CompoundCommand::ArithmeticForClause(clause) => {
                 for expression in [&clause.initializer, &clause.condition, &clause.updater].into_iter().flatten() {
@@ -223,8 +263,7 @@ impl Judge<'_> {
                 }
                 self.looped(&[&clause.body.list], source, scope);
             }
-            ast::CompoundCommand::BraceGroup(group) => self.list(&group.list, source, scope),
-            ast::CompoundCommand::Subshell(subshell) => self.list(&subshell.list, source, &mut scope.clone()),
+            ast::CompoundCommand::BraceGroup(_) | ast::CompoundCommand::Subshell(_) => {}
             ast::CompoundCommand::ForClause(clause) => self.for_clause(clause, source, scope),
             ast::CompoundCommand::CaseClause(clause) => {
                 self.expand(&clause.value.value, scope);
@@ -254,7 +293,6 @@ impl Judge<'_> {
                 self.command(&coprocess.body, source, &mut scope.clone(), Around { piped: true, ..Around::default() })
             }
         }
-        scope.depth -= 1;
     }
 
     /// A body that runs again starts where its last round ended.
@@ -304,19 +342,19 @@ impl Judge<'_> {
     /// `(( ... ))`. The parser also takes two subshells for it; then it is a script.
     fn arithmetic_command(&mut self, arithmetic: &ast::ArithmeticCommand, source: &str, scope: &Scope) {
         let expression = &arithmetic.expr.value;
-        let letters: Vec<char> = source.chars().collect();
-        let letter = |at: usize| letters.get(at).copied().unwrap_or(' ');
         let (start, end) = (arithmetic.loc.start.index, arithmetic.loc.end.index);
-        let adjacent = letter(start) == '(' && letter(start + 1) == '(' && 2 <= end && letter(end - 1) == ')' && letter(end - 2) == ')';
+        let range: String = letters(source, start, end);
+        let adjacent = range.starts_with("((") && range.ends_with("))");
         if adjacent {
             self.arithmetic(expression, scope);
             self.neutral(format!("(({expression}))"), &[]);
         } else {
-            let inside: String = letters.get(start + 1..end.saturating_sub(1)).unwrap_or_default().iter().collect();
+            let inside = range.strip_prefix('(').unwrap_or(&range);
+            let inside = inside.strip_suffix(')').unwrap_or(inside);
             if inside.contains("<<") {
                 self.distrust("a here-document in nested parentheses");
             }
-            self.script(&inside, scope);
+            self.script(inside, scope);
         }
     }
 
@@ -326,19 +364,24 @@ impl Judge<'_> {
         self.effects(effects, expression, scope);
     }
 
-    fn test(&mut self, test: &ast::ExtendedTestExpr, scope: &Scope) {
+    fn test(&mut self, test: &ast::ExtendedTestExpr, scope: &Scope, reasons: &mut Vec<Reason>) {
+        use ast::UnaryPredicate as Unary;
         match test {
             ast::ExtendedTestExpr::And(left, right) | ast::ExtendedTestExpr::Or(left, right) => {
-                self.test(left, scope);
-                self.test(right, scope);
+                self.test(left, scope, reasons);
+                self.test(right, scope, reasons);
             }
-            ast::ExtendedTestExpr::Not(inner) | ast::ExtendedTestExpr::Parenthesized(inner) => self.test(inner, scope),
+            ast::ExtendedTestExpr::Not(inner) | ast::ExtendedTestExpr::Parenthesized(inner) => self.test(inner, scope, reasons),
             ast::ExtendedTestExpr::UnaryTest(predicate, word) => {
-                let evaluated = matches!(
+                let evaluated = matches!(predicate, Unary::ShellVariableIsSetAndAssigned | Unary::ShellVariableIsSetAndNameRef);
+                let word = self.test_word(word, evaluated, scope);
+                let text = matches!(
                     predicate,
-                    ast::UnaryPredicate::ShellVariableIsSetAndAssigned | ast::UnaryPredicate::ShellVariableIsSetAndNameRef
+                    Unary::StringHasNonZeroLength | Unary::StringHasZeroLength | Unary::ShellOptionEnabled | Unary::FdIsOpenTerminal
                 );
-                self.test_word(word, evaluated, scope);
+                if !evaluated && !text {
+                    self.path_reason(&word, false, scope, reasons);
+                }
             }
             ast::ExtendedTestExpr::BinaryTest(predicate, left, right) => {
                 let evaluated = matches!(
@@ -356,19 +399,20 @@ impl Judge<'_> {
         }
     }
 
-    fn test_word(&mut self, word: &ast::Word, evaluated: bool, scope: &Scope) {
+    fn test_word(&mut self, word: &ast::Word, evaluated: bool, scope: &Scope) -> Word {
         let mut effects = Effects::default();
         let expanded = effects.word(&word.value);
         if evaluated && let Some(text) = quoted_text(&expanded) {
             effects.evaluated(&text);
         }
         self.effects(effects, &word.value, scope);
+        expanded
     }
 
     /// Runs what expanding found; true if the words can be trusted.
     pub(super) fn effects(&mut self, effects: Effects, text: &str, scope: &Scope) {
         for reason in effects.opaque {
-            self.find(posse_session::Verdict::Ask, text, reason.to_owned(), None);
+            self.unknown(text, reason);
         }
         for reason in effects.distrusted {
             self.distrust(reason);
@@ -383,6 +427,9 @@ impl Judge<'_> {
 
     /// One word, without brace expansion: an assigned value, a redirection's target, a pattern.
     pub(super) fn expand(&mut self, source: &str, scope: &Scope) -> Word {
+        if !self.spend(1 + parse::word_effort(source)) {
+            return Word::unknown(source);
+        }
         let mut effects = Effects::default();
         let word = effects.word(source);
         self.control_characters(source, &word);
@@ -396,7 +443,7 @@ impl Judge<'_> {
             Some(words) => words.iter().map(|word| self.expand(word, scope)).collect(),
             None => {
                 self.distrust("braces that expand to too much");
-                vec![Word { pieces: vec![Piece::Unknown { quoted: false, source: source.to_owned() }] }]
+                vec![Word::unknown(source)]
             }
         }
     }
@@ -408,12 +455,7 @@ impl Judge<'_> {
                 || matches!(letter, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}' | '\u{85}' | '\u{2028}' | '\u{2029}')
         };
         if source.chars().any(hidden) {
-            self.find(
-                posse_session::Verdict::Ask,
-                &word.text().escape_debug().to_string(),
-                "a control or hidden character".to_owned(),
-                None,
-            );
+            self.unknown(&word.text().escape_debug().to_string(), "a control or hidden character");
         }
     }
 
@@ -535,6 +577,7 @@ impl Judge<'_> {
                     self.distrust("a here-document with an unusual end");
                 }
                 let text = if document.requires_expansion {
+                    self.spend(parse::word_effort(&document.doc.value));
                     let mut effects = Effects::default();
                     let text = effects.text(&document.doc.value);
                     self.effects(effects, "<<", scope);
@@ -546,6 +589,14 @@ impl Judge<'_> {
             }
         }
     }
+}
+
+/// Letters by their number, which is a byte's number in most lines.
+fn letters(source: &str, start: usize, end: usize) -> String {
+    if source.is_ascii() {
+        return source.get(start..end).unwrap_or_default().to_owned();
+    }
+    source.chars().skip(start).take(end.saturating_sub(start)).collect()
 }
 
 /// `{name}`, `{name[0]}`.

@@ -13,11 +13,12 @@ pub(super) enum Piece {
         text: String,
         quoted: bool,
     },
-    /// `$name`, `${name}`, `~`, `~+`: something whose value may be known.
+    /// `$name`, `${name}`, `${name:-default}`, `~`, `~+`: something whose value may be known.
     Variable {
         name: String,
         quoted: bool,
         source: String,
+        default: Option<String>,
     },
     /// Another user's home, the directory stack.
     Elsewhere {
@@ -39,6 +40,15 @@ impl Word {
         Self { pieces: vec![Piece::Text { text: text.to_owned(), quoted: true }] }
     }
 
+    pub(super) fn unknown(source: &str) -> Self {
+        Self { pieces: vec![Piece::Unknown { quoted: false, source: source.to_owned() }] }
+    }
+
+    /// One word with something unknown in it.
+    pub(super) fn filled(text: &str) -> Self {
+        Self { pieces: vec![Piece::Unknown { quoted: true, source: text.to_owned() }] }
+    }
+
     /// For rules and people: quotes gone, expansions as they were written.
     pub(super) fn text(&self) -> String {
         self.pieces
@@ -48,6 +58,21 @@ impl Word {
                 Piece::Variable { source, .. } | Piece::Elsewhere { source } | Piece::Unknown { source, .. } => source,
             })
             .collect()
+    }
+
+    /// So that no other word reads the same: what was quoted is quoted, if that makes a difference.
+    pub(super) fn quoted(&self) -> String {
+        let mut source = String::new();
+        for piece in &self.pieces {
+            match piece {
+                Piece::Text { text, quoted: true } if !is_plain(text) => source.push_str(&format!("'{}'", text.replace('\'', "'\\''"))),
+                Piece::Text { text, .. } => source.push_str(text),
+                Piece::Variable { source: raw, .. } | Piece::Elsewhere { source: raw } | Piece::Unknown { source: raw, .. } => {
+                    source.push_str(raw)
+                }
+            }
+        }
+        if source.is_empty() { "''".to_owned() } else { source }
     }
 
     /// The one value this word can have; nothing if it depends on anything.
@@ -68,9 +93,14 @@ impl Word {
     }
 
     pub(super) fn has_glob(&self) -> bool {
-        let bracket = |from: usize| self.pieces[from..].iter().any(|piece| matches!(piece, Piece::Text { text, .. } if text.contains(']')));
-        self.pieces.iter().enumerate().any(|(at, piece)| match piece {
-            Piece::Text { text, quoted: false } => text.contains(['*', '?']) || (text.contains('[') && bracket(at)),
+        let mut open = false;
+        self.pieces.iter().any(|piece| match piece {
+            Piece::Text { text, quoted } => {
+                let bracket = (!quoted).then(|| text.find('[')).flatten();
+                let closed = if open { text.contains(']') } else { bracket.is_some_and(|at| text[at..].contains(']')) };
+                open |= bracket.is_some();
+                closed || (!quoted && text.contains(['*', '?']))
+            }
             _ => false,
         })
     }
@@ -118,6 +148,13 @@ enum Quoting {
 impl Effects {
     /// A word as it stands in the source.
     pub(super) fn word(&mut self, source: &str) -> Word {
+        if is_plain(source) {
+            return Word { pieces: vec![Piece::Text { text: source.to_owned(), quoted: false }] };
+        }
+        if is_document(source) {
+            self.script("cat".to_owned());
+            return Word::filled(source);
+        }
         match parse::word(source) {
             Ok(pieces) => {
                 let mut word = Word::default();
@@ -126,7 +163,7 @@ impl Effects {
             }
             Err(reason) => {
                 self.distrusted.push(reason);
-                Word { pieces: vec![Piece::Unknown { quoted: false, source: source.to_owned() }] }
+                Word::unknown(source)
             }
         }
     }
@@ -184,7 +221,7 @@ impl Effects {
                     }
                     let name = self.parameter(parameter, quoting);
                     word.pieces.push(match name {
-                        Some(name) => Piece::Variable { name, quoted, source: raw.to_owned() },
+                        Some((name, default)) => Piece::Variable { name, quoted, source: raw.to_owned(), default },
                         None => Piece::Unknown { quoted, source: raw.to_owned() },
                     });
                 }
@@ -219,14 +256,14 @@ impl Effects {
         self.text(expression);
     }
 
-    /// Walks everything an expansion contains; the name if it is only a variable's value.
-    fn parameter(&mut self, expression: &ParameterExpr, quoting: Quoting) -> Option<String> {
+    /// Walks everything an expansion contains; the name if it is only a variable's value, and the other value it may have.
+    fn parameter(&mut self, expression: &ParameterExpr, quoting: Quoting) -> Option<(String, Option<String>)> {
         let mut words: Vec<&str> = Vec::new();
         let parameter = match expression {
             ParameterExpr::Parameter { parameter, indirect } => {
                 self.subscript(parameter);
                 return match parameter {
-                    Parameter::Named(name) if !indirect => Some(name.clone()),
+                    Parameter::Named(name) if !indirect => Some((name.clone(), None)),
                     _ => None,
                 };
             }
@@ -273,14 +310,20 @@ impl Effects {
             ParameterExpr::VariableNames { .. } | ParameterExpr::MemberKeys { .. } => return None,
         };
         self.subscript(parameter);
+        let mut default = None;
         for inner in words {
-            if quoting == Quoting::Double {
-                self.text(inner);
-            } else {
-                self.word(inner);
-            }
+            let word = if quoting == Quoting::Double { self.text(inner) } else { self.word(inner) };
+            default = word.literal();
         }
-        None
+        match (expression, parameter) {
+            (
+                ParameterExpr::UseDefaultValues { indirect: false, .. }
+                | ParameterExpr::AssignDefaultValues { indirect: false, .. }
+                | ParameterExpr::UseAlternativeValue { indirect: false, .. },
+                Parameter::Named(name),
+            ) => Some((name.clone(), default)),
+            _ => None,
+        }
     }
 
     fn subscript(&mut self, parameter: &Parameter) {
@@ -290,8 +333,23 @@ impl Effects {
     }
 }
 
+/// `"$(cat <<'EOF' ... EOF)"`, as messages are written: whatever parentheses and quotes stand in it, all of it is text.
+/// A double quote in it could end the word for an older bash.
+fn is_document(source: &str) -> bool {
+    let Some((tag, rest)) = source.strip_prefix("\"$(cat <<'").and_then(|rest| rest.split_once("'\n")) else { return false };
+    let plain = !tag.is_empty() && tag.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    let body = rest.strip_suffix(")\"").map(|rest| rest.trim_end_matches('\n'));
+    let body = body.and_then(|body| body.strip_suffix(tag)).and_then(|body| body.strip_suffix('\n'));
+    plain && body.is_some_and(|body| !body.contains('"') && body.split('\n').all(|line| line != tag))
+}
+
+/// Letters that mean nothing but themselves wherever they stand in a word.
+fn is_plain(source: &str) -> bool {
+    source.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-./,:=+%@".contains(&byte))
+}
+
 fn home(tilde: &TildeExpr, source: &str) -> Piece {
-    let variable = |name: &str| Piece::Variable { name: name.to_owned(), quoted: false, source: source.to_owned() };
+    let variable = |name: &str| Piece::Variable { name: name.to_owned(), quoted: false, source: source.to_owned(), default: None };
     match tilde {
         TildeExpr::Home => variable("HOME"),
         TildeExpr::WorkingDir => variable("PWD"),

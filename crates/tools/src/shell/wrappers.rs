@@ -66,6 +66,7 @@ const WRAPPERS: &[Wrapper] = &[
             "torsocks",
             "dbus-launch",
             "catchsegv",
+            "daemonize",
             "softlimit",
             "linux32",
             "linux64",
@@ -79,8 +80,8 @@ const WRAPPERS: &[Wrapper] = &[
     command(&["stdbuf"], "ioe", "", &["input", "output", "error"], 0),
     command(
         &["xargs", "gxargs"],
-        "adEIiLnPslJRS",
-        "0rtpxoe",
+        "adEILnPsJRS",
+        "0rtpxoeil",
         &["arg-file", "delimiter", "eof", "max-lines", "max-args", "max-procs", "max-chars", "process-slot-var"],
         0,
     ),
@@ -102,7 +103,7 @@ const WRAPPERS: &[Wrapper] = &[
     command(&["chroot"], "", "", &["groups", "userspec"], 1),
     command(&["unshare"], "SGRw", "mnpuiUCTfrc", &["root", "wd", "setuid", "setgid"], 0),
     command(&["nsenter"], "tSGrw", "mnpuiUCTaFeZ", &["target", "setuid", "setgid"], 0),
-    command(&["taskset"], "c", "ap", &[], 1),
+    command(&["taskset"], "", "acp", &[], 1),
     command(&["chrt"], "TPD", "abdfiomrRv", &[], 1),
     command(
         &["numactl", "cgexec", "schedtool", "cpulimit", "trickle"],
@@ -129,7 +130,7 @@ const WRAPPERS: &[Wrapper] = &[
     command(
         &["strace", "ltrace"],
         "oepPsaEuSXIObA",
-        "fFcCdihkqrtTvxyYzZn",
+        "fFcCdihkqrtTvxyYzZnSLNb",
         &["output", "trace", "attach", "env", "string-limit", "user"],
         0,
     ),
@@ -263,10 +264,39 @@ pub(super) fn is_shell(name: &str) -> bool {
             | "posh"
             | "elvish"
             | "nu"
+            | "pwsh"
+            | "powershell"
             | "osh"
             | "oil"
             | "xonsh"
             | "brush"
+    )
+}
+
+/// Programs of other languages, whose code may stand in their words.
+pub(super) fn is_interpreter(name: &str) -> bool {
+    let bare = name.trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == '.');
+    matches!(
+        bare,
+        "python"
+            | "pypy"
+            | "node"
+            | "nodejs"
+            | "deno"
+            | "bun"
+            | "perl"
+            | "ruby"
+            | "php"
+            | "lua"
+            | "luajit"
+            | "tclsh"
+            | "Rscript"
+            | "rscript"
+            | "julia"
+            | "awk"
+            | "gawk"
+            | "mawk"
+            | "nawk"
     )
 }
 
@@ -331,6 +361,10 @@ impl Wrapper {
     /// How many words a cluster of short options takes.
     fn short(&self, cluster: &str, at: usize, starts: &mut Starts) -> usize {
         for (index, letter) in cluster.char_indices() {
+            // Of xargs these take a value only if it is joined.
+            if self.names[0] == "xargs" && matches!(letter, 'i' | 'l' | 'e') {
+                return 1;
+            }
             if self.values.contains(letter) {
                 let joined = index + letter.len_utf8() < cluster.len();
                 if !joined && self.flags.contains(letter) {

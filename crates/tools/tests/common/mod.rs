@@ -23,6 +23,8 @@ pub struct Office {
     pub shown: Arc<Shown>,
     pub stop: Arc<StopSign>,
     pub keeper: Arc<Keeper>,
+    /// One set for the whole session, as in a run.
+    pub tools: Vec<Arc<dyn Tool>>,
 }
 
 #[derive(Default)]
@@ -99,11 +101,11 @@ impl Office {
             spool,
             memory: Arc::default(),
         };
-        Self { folder, root, context, shown, stop, keeper }
+        Self { folder, root, context, shown, stop, keeper, tools: posse_tools::builtin() }
     }
 
     pub fn tool(&self, name: &str) -> Arc<dyn Tool> {
-        posse_tools::builtin().into_iter().find(|tool| tool.spec().name == name).unwrap()
+        Arc::clone(self.tools.iter().find(|tool| tool.spec().name == name).unwrap())
     }
 
     pub fn file(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
@@ -129,7 +131,7 @@ impl Office {
             return Outcome::failed(words);
         }
         meanwhile();
-        let call = ToolCall { id: fresh_call(), input };
+        let call = ToolCall { id: fresh_call(), input, answer: None };
         tool.run(&call, &self.context).await
     }
 

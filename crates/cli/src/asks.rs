@@ -1,0 +1,266 @@
+//! `posse asks`: what waits for a person's permission in this project, and answering it from any terminal.
+//!
+//! An answer goes by letter to the process that runs the session; where nobody does, it is recorded and counts when the
+//! session goes on. What an answer means is the kernel's business, asking at the terminal of a run is `inline.rs`.
+
+use std::collections::HashSet;
+
+use posse_api::{Account, AnswerAccount, Ask, Client as _, ClientError, Delivered, account, details, words};
+use posse_config::Places;
+use posse_server::Local;
+use posse_session::{Answer, AskId, By, Clock as _, Letter, Scope, SessionId, Summary};
+
+use crate::{
+    args::{AnswerWord, AsksCmd, How, Listing},
+    build,
+    exit::{Exit, Failure},
+    print::{safe, to_stderr, to_stdout},
+    run::client_failure,
+};
+
+pub(crate) async fn asks(command: AsksCmd) -> Result<Exit, Failure> {
+    match command {
+        AsksCmd::List { format } => list(format).await,
+        AsksCmd::Answer { id, answer, say } => answer_to(&id, answer, say.as_deref()).await,
+    }
+}
+
+/// The sessions of this folder's project. `None` when there are none yet: then nothing is made for them either.
+pub(crate) fn client(places: &Places) -> Result<Option<Local>, Failure> {
+    if !places.project_data_dir().join("posse.db").exists() {
+        return Ok(None);
+    }
+    Ok(Some(Local::new(build::world(build::open_store(places)?, &build::configuration(places, &How::default())?))))
+}
+
+async fn list(format: Listing) -> Result<Exit, Failure> {
+    let places = build::places(None)?;
+    let open = match client(&places)? {
+        Some(client) => client.asks().await.map_err(client_failure)?,
+        None => Vec::new(),
+    };
+    if format == Listing::Json {
+        to_stdout(&serde_json::to_string(&open).unwrap_or_default());
+        return Ok(Exit::Done);
+    }
+    if open.is_empty() {
+        to_stderr("posse: nothing waits for an answer in this project");
+    }
+    for ask in &open {
+        block(ask).iter().for_each(|line| to_stdout(line));
+    }
+    Ok(Exit::Done)
+}
+
+fn block(ask: &Ask) -> Vec<String> {
+    let age = words::age(build::SystemClock.now().since(ask.since));
+    let mut lines = vec![format!("{}  {}  {age} ago  {} in {}", ask.ask, safe(&ask.tool), safe(&ask.agent), ask.session)];
+    lines.extend(request(ask).into_iter().map(|line| format!("    {line}")));
+    lines.push(if ask.waiting {
+        format!("    waits  a process: posse asks answer {} {}", ask.ask, words_of(ask))
+    } else {
+        format!("    waits  nobody runs {0}; answer it, then `posse sessions resume {0}` goes on", ask.session)
+    });
+    lines
+}
+
+/// What an ask is about, for somebody who has to decide: what would be done, why it is asked, what a wider yes allows.
+/// The words are the model's: nothing in them moves a cursor or begins a line of ours.
+pub(crate) fn request(ask: &Ask) -> Vec<String> {
+    let mut lines = Vec::new();
+    for question in &ask.questions {
+        lines.push(format!("asks   {}", flat(&question.text)));
+        for (at, option) in question.options.iter().enumerate() {
+            let more = if option.description.is_empty() { String::new() } else { format!(": {}", flat(&option.description)) };
+            lines.push(format!("   {}  {}{more}", at + 1, flat(&option.label)));
+        }
+    }
+    if ask.is_question() {
+        lines.extend((1 < ask.questions.len()).then(|| "   several answers are separated by semicolons, in this order".to_owned()));
+        return lines;
+    }
+    lines.push(format!("what   {}", flat(&ask.what)));
+    lines.extend(details(&ask.input).iter().map(|line| format!("     | {}", safe(line))));
+    lines.push(format!("why    {}", flat(&ask.why)));
+    if !ask.offers.is_empty() {
+        lines.push(format!("wider  {}", flat(&ask.offers.join(", "))));
+    }
+    lines
+}
+
+/// On one line, whatever is in it.
+pub(crate) fn flat(text: &str) -> String {
+    safe(&text.replace('\n', "⏎"))
+}
+
+/// What can be said to an ask.
+pub(crate) fn words_of(ask: &Ask) -> &'static str {
+    if ask.is_question() { "once --say TEXT|NUMBER" } else { "once|session|tree|project|no" }
+}
+
+async fn answer_to(id: &str, word: AnswerWord, say: Option<&str>) -> Result<Exit, Failure> {
+    let places = build::places(None)?;
+    let Some(client) = client(&places)? else {
+        return Err(client_failure(ClientError::NoAsk(id.to_owned())));
+    };
+    if id.starts_with(SessionId::PREFIX) {
+        return answer_below(&client, id, word, say).await;
+    }
+    let ask = open_ask(&client, id).await?;
+    let answer = composed(&ask, word, say)?;
+    to_stdout(&settle(&client, &ask, answer).await?);
+    Ok(Exit::Done)
+}
+
+/// The open ask that is meant; one that is closed says how.
+async fn open_ask(client: &Local, id: &str) -> Result<Ask, Failure> {
+    let letters = id.strip_prefix(AskId::PREFIX).unwrap_or(id).to_uppercase();
+    let begins = |ask: &Ask| ask.ask.as_str().strip_prefix(AskId::PREFIX).is_some_and(|whole| whole.starts_with(&letters));
+    let mut open = client.asks().await.map_err(client_failure)?;
+    open.retain(|ask| !letters.is_empty() && begins(ask));
+    match open.len() {
+        0 => Err(closed(client, id).await),
+        1 => Ok(open.remove(0)),
+        _ => {
+            let matches = open.into_iter().map(|ask| ask.ask.0).collect();
+            Err(client_failure(ClientError::Ambiguous { prefix: id.to_owned(), matches }))
+        }
+    }
+}
+
+/// Why an ask that is not open cannot be answered.
+async fn closed(client: &Local, id: &str) -> Failure {
+    let found = async {
+        let place = client.find_ask(id).await?;
+        let facts = client.facts_of(&place.summary.session, &place.call).await?;
+        Ok::<_, ClientError>(account(&place.summary, &facts, &place.call))
+    };
+    match found.await {
+        Err(error) => client_failure(error),
+        Ok(None) => client_failure(ClientError::NoAsk(id.to_owned())),
+        Ok(Some(account)) => Failure::usage(too_late(&account)),
+    }
+}
+
+fn too_late(account: &Account) -> String {
+    let ago = |at| words::age(build::SystemClock.now().since(at));
+    match account.ask.as_ref().map(|asked| (asked.ask.to_string(), &asked.answer)) {
+        Some((ask, Some(answer))) => format!(
+            "{ask} was answered already: {} by {}, {} ago; `posse why {ask}` tells more",
+            answer.answer,
+            answer.answered_by,
+            ago(answer.answered_at)
+        ),
+        Some((ask, None)) => {
+            let how = account.outcome.unwrap_or("withdrawn");
+            format!("{ask} is no longer open: its call is {how}; `posse why {ask}` tells more")
+        }
+        None => format!("{} was never asked about", account.call),
+    }
+}
+
+fn composed(ask: &Ask, word: AnswerWord, say: Option<&str>) -> Result<Answer, Failure> {
+    let said = say.map(str::trim).filter(|say| !say.is_empty());
+    let scope = match word {
+        AnswerWord::No => return Ok(Answer::No { say: said.unwrap_or_default().to_owned() }),
+        AnswerWord::Once => Scope::Once,
+        AnswerWord::Session => Scope::Session,
+        AnswerWord::Tree => Scope::Tree,
+        AnswerWord::Project => Scope::Project,
+    };
+    match (ask.is_question(), said, scope) {
+        (true, Some(said), Scope::Once) => Ok(Answer::Words { say: said.to_owned() }),
+        (true, ..) => Err(Failure::usage(format!(
+            "{} is a question: answer it with words, as in `posse asks answer {} once --say \"...\"`\n{}",
+            ask.ask,
+            ask.ask,
+            request(ask).join("\n")
+        ))),
+        (false, Some(_), _) => Err(Failure::usage("--say goes with `no`, or with the answer to a question; a yes has no words")),
+        (false, None, scope) => Ok(Answer::Yes { scope }),
+    }
+}
+
+/// Brings one answer, and says what came of it.
+async fn settle(client: &Local, ask: &Ask, answer: Answer) -> Result<String, Failure> {
+    let letter = Letter::Answer { ask: ask.ask.clone(), answer: answer.clone() };
+    let delivered = client.deliver(&ask.session, letter).await.map_err(client_failure)?;
+    let facts = client.facts_of(&ask.session, &ask.call).await.map_err(client_failure)?;
+    let summary = client.find(ask.session.as_str()).await.map_err(client_failure)?;
+    let account = account(&summary, &facts, &ask.call).ok_or_else(|| client_failure(ClientError::NoAsk(ask.ask.to_string())))?;
+    let taken = |recorded: &AnswerAccount| recorded.by == By::User && recorded.answer == words::answer(&answer);
+    if !account.ask.as_ref().and_then(|asked| asked.answer.as_ref()).is_some_and(taken) {
+        return Err(Failure::usage(too_late(&account)));
+    }
+    let came = match &answer {
+        Answer::Yes { scope: Scope::Once } => format!("allowed once: {}", ask.what),
+        Answer::Yes { scope } => format!("allowed for the {}: {}", words::scope_word(*scope), ask.offers.join(", ")),
+        Answer::No { say } if say.is_empty() => "refused; the model is told".to_owned(),
+        Answer::No { .. } => "refused; the model is told why".to_owned(),
+        Answer::Words { say } => format!("answered: {say}"),
+    };
+    let then = match delivered {
+        Delivered::ToOwner => format!("{} goes on", ask.session),
+        Delivered::Recorded => format!("nobody runs {0}: `posse sessions resume {0}` goes on with it", ask.session),
+    };
+    Ok(safe(&format!("{}  {came}; {then}", ask.ask)))
+}
+
+/// Answers every open ask of a session and of those below it, oldest first.
+async fn answer_below(client: &Local, id: &str, word: AnswerWord, say: Option<&str>) -> Result<Exit, Failure> {
+    let top = client.find(id).await.map_err(client_failure)?;
+    let below = subtree(&client.sessions().await.map_err(client_failure)?, &top.session);
+    let mut open = client.asks().await.map_err(client_failure)?;
+    open.retain(|ask| below.contains(&ask.session));
+    if open.is_empty() {
+        return Err(Failure::usage(format!("nothing waits for an answer in {} or below it", top.session)));
+    }
+    let mut exit = Exit::Done;
+    for ask in open {
+        let still_open = client.asks().await.map_err(client_failure)?.iter().any(|open| open.ask == ask.ask);
+        let done = match composed(&ask, word, say) {
+            _ if !still_open => Ok(format!("{}  settled by another answer", ask.ask)),
+            Ok(answer) => settle(client, &ask, answer).await,
+            Err(failure) => Err(failure),
+        };
+        match done {
+            Ok(words) => to_stdout(&words),
+            // A question among them, say: the rest are answered all the same.
+            Err(failure) => {
+                failure.report();
+                exit = Exit::Usage;
+            }
+        }
+    }
+    Ok(exit)
+}
+
+fn subtree(all: &[Summary], top: &SessionId) -> HashSet<SessionId> {
+    let mut found = HashSet::from([top.clone()]);
+    loop {
+        let known = found.len();
+        let children = all.iter().filter(|summary| summary.parent.as_ref().is_some_and(|parent| found.contains(parent)));
+        let children: Vec<SessionId> = children.map(|summary| summary.session.clone()).collect();
+        found.extend(children);
+        if found.len() == known {
+            return found;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_subtree_is_a_session_and_all_below_it() {
+        let born = |id: &str, parent: Option<&str>| Summary { parent: parent.map(SessionId::new), ..Summary::new(SessionId::new(id)) };
+        let all = [born("d", Some("c")), born("c", Some("a")), born("a", None), born("b", Some("a")), born("x", None)];
+        let found = |top: &str| {
+            let mut ids: Vec<String> = subtree(&all, &SessionId::new(top)).into_iter().map(|id| id.0).collect();
+            ids.sort();
+            ids.join("")
+        };
+        assert_eq!((found("a"), found("c"), found("x")), ("abcd".into(), "cd".into(), "x".into()));
+    }
+}

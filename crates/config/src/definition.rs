@@ -1,0 +1,142 @@
+//! Agents and commands that a folder nobody trusts defines in its configuration, without what would run or widen.
+//!
+//! Prompts, descriptions and stricter rules stay. The texts of agents and commands in files of their own are
+//! `scan.rs`; what a definition means is decided where definitions are read.
+
+use crate::{
+    origin::Findings,
+    read::join,
+    schema::snake_case,
+    substitute::refers,
+    tree::{Entry, Held, Node},
+};
+
+/// Keys that run something, lead somewhere else or widen rights, in the spelling of `snake_case`.
+pub(crate) const POWERS: [&str; 13] = [
+    "hooks",
+    "mcp",
+    "mcp_servers",
+    "permission_mode",
+    "allowed_tools",
+    "sandbox",
+    "limits",
+    "concurrency",
+    "env",
+    "provider",
+    "base_url",
+    "api_key",
+    "plugins",
+];
+
+/// The definition with what does not count left out; what is left out is named.
+pub(crate) fn harmless(entry: &Entry, file: &str, findings: &mut Findings) -> Entry {
+    let mut sieve = Sieve { file, findings };
+    let node = sieve.node(&entry.node, &entry.name);
+    Entry { node, ..entry.clone() }
+}
+
+struct Sieve<'a> {
+    file: &'a str,
+    findings: &'a mut Findings,
+}
+
+impl Sieve<'_> {
+    fn node(&mut self, node: &Node, path: &str) -> Node {
+        let held = match &node.held {
+            Held::Map(entries) => Held::Map(entries.iter().filter_map(|entry| self.entry(entry, path)).collect()),
+            Held::List(items) => Held::List(items.iter().enumerate().map(|(at, item)| self.node(item, &format!("{path}[{at}]"))).collect()),
+            Held::Text(text) => {
+                self.text(text, node, path);
+                node.held.clone()
+            }
+            other => other.clone(),
+        };
+        Node { origin: node.origin.clone(), held }
+    }
+
+    fn entry(&mut self, entry: &Entry, path: &str) -> Option<Entry> {
+        // `agent.NAME.hooks` and not an agent that is called `hooks`.
+        let is_name = !path.contains('.');
+        let path = join(path, &entry.name);
+        let key = snake_case(&entry.name);
+        if !is_name && POWERS.contains(&key.as_str()) {
+            self.findings.ignore(self.file, &path, &entry.node);
+            return None;
+        }
+        let node = match key.as_str() {
+            "permission" | "permissions" | "tools" if !is_name => self.rules(&entry.node, &path)?,
+            _ => self.node(&entry.node, &path),
+        };
+        Some(Entry { node, ..entry.clone() })
+    }
+
+    fn rules(&mut self, node: &Node, path: &str) -> Option<Node> {
+        let said_before = self.findings.said.len();
+        let kept = self.without_allows(node, path);
+        if said_before < self.findings.said.len() {
+            // A deny that is taken away widens an allow that stays.
+            self.findings.say(path, node);
+        }
+        kept
+    }
+
+    /// Rules without those that allow.
+    fn without_allows(&mut self, node: &Node, path: &str) -> Option<Node> {
+        let allows = node.text() == Some("allow") || node.flag() == Some(true);
+        if allows {
+            self.findings.ignore(self.file, &format!("{path} (allow)"), node);
+            return None;
+        }
+        let Held::Map(entries) = &node.held else { return Some(node.clone()) };
+        let kept = |entry: &Entry| Some(Entry { node: self.without_allows(&entry.node, &join(path, &entry.name))?, ..entry.clone() });
+        Some(Node { origin: node.origin.clone(), held: Held::Map(entries.iter().filter_map(kept).collect()) })
+    }
+
+    /// A text stays as it is: whoever expands it knows whether the folder is trusted.
+    fn text(&mut self, text: &str, node: &Node, path: &str) {
+        if !commands_in(text).is_empty() {
+            self.findings.ignore(self.file, &format!("{path} ({SHELL})"), node);
+        } else if refers(text) {
+            self.findings.ignore(self.file, path, node);
+        }
+    }
+}
+
+/// How a command that a text would run is named.
+pub(crate) const SHELL: &str = "!`cmd`";
+
+/// The commands that a template would run: `` !`cmd` ``, and blocks that begin with `` ```! ``.
+pub(crate) fn commands_in(text: &str) -> Vec<&str> {
+    let mut commands = Vec::new();
+    let mut rest = text;
+    loop {
+        let inline = rest.find("!`").map(|at| (at, "!`", "`"));
+        let block = rest.find("```!").map(|at| (at, "```!", "```"));
+        let Some((at, open, close)) = [inline, block].into_iter().flatten().min_by_key(|(at, _, _)| *at) else { return commands };
+        let inside = &rest[at + open.len()..];
+        let end = inside.find(close);
+        commands.push(&inside[..end.unwrap_or(inside.len())]);
+        rest = end.map_or("", |end| &inside[end + close.len()..]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_found_wherever_they_stand() {
+        let table: [(&str, &[&str]); 7] = [
+            ("nothing `here`! no", &[]),
+            ("!`id`", &["id"]),
+            ("a !`git log` b !`rm x`", &["git log", "rm x"]),
+            ("open !`never closed", &["never closed"]),
+            ("```!\nid\n``` and !`x`", &["\nid\n", "x"]),
+            ("```bash\nid\n```", &[]),
+            ("!``", &[""]),
+        ];
+        for (text, commands) in table {
+            assert_eq!(commands_in(text), commands, "{text}");
+        }
+    }
+}

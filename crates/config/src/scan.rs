@@ -1,0 +1,436 @@
+//! What a project's folder holds besides configuration files and what would run if somebody ran it: plugins, tools,
+//! hooks, MCP servers, and the powers that agents and commands give themselves.
+//!
+//! Only looks: nothing is executed, and no link is followed out of the project. Bounded, because whoever wrote the
+//! folder may have filled it; what is beyond the bounds is named and can never be trusted for good.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    io::Read,
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    config::Compat,
+    definition::{POWERS, SHELL, commands_in},
+    layer::{FILE_BYTES_MAX, open_regular},
+    schema::snake_case,
+};
+
+/// Something that a folder holds and that does not count unless the folder is trusted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// From the folder.
+    pub(crate) file: String,
+    pub(crate) key: String,
+    pub(crate) what: What,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum What {
+    /// A digest of what it says.
+    Said(blake3::Hash),
+    /// Beyond the bounds, or not readable: nobody can vouch for it.
+    Unknown,
+    /// We never do it, also for a folder that is trusted.
+    Never,
+}
+
+/// Files of all these folders together.
+const FILES_MAX: usize = 2_000;
+
+/// Read at every start, so a second's worth at most.
+const BYTES_MAX: u64 = 16 * 1024 * 1024;
+
+/// Folders deeper than this are not looked into.
+const DEPTH_MAX: usize = 12;
+
+/// Whose folders they are; `None`: ours, or anybody's.
+type Neighbour = Option<fn(&Compat) -> bool>;
+const OPENCODE: Neighbour = Some(|compat| compat.opencode);
+const CLAUDE: Neighbour = Some(|compat| compat.claude);
+
+/// Every file in these is code.
+const CODE: [(&str, &str, Neighbour); 8] = [
+    (".posse/plugins", "plugin", None),
+    (".posse/hooks", "hook", None),
+    (".opencode/plugin", "plugin", OPENCODE),
+    (".opencode/plugins", "plugin", OPENCODE),
+    (".opencode/tool", "tool", OPENCODE),
+    (".opencode/tools", "tool", OPENCODE),
+    (".claude/hooks", "hook", CLAUDE),
+    (".claude-plugin", "plugin", None),
+];
+
+/// Markdown with a head that may give powers and a text that may run commands.
+const WORDS: [(&str, Neighbour); 13] = [
+    (".posse/agents", None),
+    (".posse/commands", None),
+    (".posse/skills", None),
+    (".opencode/agent", OPENCODE),
+    (".opencode/agents", OPENCODE),
+    (".opencode/command", OPENCODE),
+    (".opencode/commands", OPENCODE),
+    (".opencode/skill", OPENCODE),
+    (".opencode/skills", OPENCODE),
+    (".claude/agents", CLAUDE),
+    (".claude/commands", CLAUDE),
+    (".claude/skills", CLAUDE),
+    (".agents/skills", None),
+];
+
+/// Named when they set what would lead us, or what we start, somewhere else. They are never loaded.
+const ENV_FILES: [&str; 3] = [".env", ".env.local", ".envrc"];
+
+/// Where a scan is made.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place<'a> {
+    pub(crate) folder: &'a Path,
+    /// The project's real path.
+    pub(crate) project: &'a Path,
+    /// Folders of the user's own, which may lie in the project.
+    pub(crate) own: &'a [PathBuf],
+}
+
+/// Everything of one folder of a project, in a fixed order.
+pub(crate) fn scan(place: Place<'_>, compat: Compat, left: &mut Left) -> Vec<Found> {
+    let folder = place.folder;
+    let mut scan = Scan { place, left, found: Vec::new() };
+    let counts = |neighbour: &Neighbour| neighbour.is_none_or(|counts| counts(&compat));
+    if compat.claude {
+        scan.code(&folder.join(".mcp.json"), "mcpServers", 0);
+    }
+    for (name, key, _) in CODE.iter().filter(|(_, _, neighbour)| counts(neighbour)) {
+        scan.code(&folder.join(name), key, 0);
+    }
+    for (name, _) in WORDS.iter().filter(|(_, neighbour)| counts(neighbour)) {
+        scan.words(&folder.join(name), 0);
+    }
+    for name in ENV_FILES {
+        scan.env_file(&folder.join(name));
+    }
+    scan.found
+}
+
+/// What may still be looked at.
+#[derive(Debug)]
+pub(crate) struct Left {
+    files: usize,
+    bytes: u64,
+}
+
+impl Default for Left {
+    fn default() -> Self {
+        Self { files: FILES_MAX, bytes: BYTES_MAX }
+    }
+}
+
+struct Scan<'a> {
+    place: Place<'a>,
+    left: &'a mut Left,
+    found: Vec<Found>,
+}
+
+/// What stands at a path.
+enum Thing {
+    Nothing,
+    File,
+    Folder(Vec<PathBuf>),
+    /// A link out of the project, a pipe, something we may not read, or one too many.
+    Strange,
+}
+
+impl Scan<'_> {
+    fn code(&mut self, path: &Path, key: &str, depth: usize) {
+        match self.look(path, depth) {
+            Thing::Nothing => {}
+            Thing::Folder(entries) => entries.iter().for_each(|entry| self.code(entry, key, depth + 1)),
+            Thing::File => {
+                let what = self.read(path).map_or(What::Unknown, |bytes| What::Said(blake3::hash(&bytes)));
+                self.add(path, key, what);
+            }
+            Thing::Strange => self.add(path, key, What::Unknown),
+        }
+    }
+
+    fn words(&mut self, path: &Path, depth: usize) {
+        match self.look(path, depth) {
+            Thing::Nothing => {}
+            Thing::Folder(entries) => entries.iter().for_each(|entry| self.words(entry, depth + 1)),
+            Thing::File if path.extension().is_none_or(|end| !end.eq_ignore_ascii_case("md")) => {}
+            Thing::File => match self.read(path) {
+                Some(bytes) => self.markdown(path, &String::from_utf8_lossy(&bytes)),
+                None => self.add(path, "text", What::Unknown),
+            },
+            Thing::Strange => self.add(path, "text", What::Unknown),
+        }
+    }
+
+    fn markdown(&mut self, path: &Path, text: &str) {
+        let head = head_of(text);
+        for power in powers(head) {
+            // The whole head, so that no way of writing YAML changes what was trusted.
+            self.add(path, power, What::Said(blake3::hash(head.as_bytes())));
+        }
+        let commands = commands_in(text);
+        if !commands.is_empty() {
+            self.add(path, SHELL, What::Said(blake3::hash(commands.join("\0").as_bytes())));
+        }
+    }
+
+    fn env_file(&mut self, path: &Path) {
+        if !matches!(self.look(path, 0), Thing::File) {
+            return;
+        }
+        let Some(bytes) = self.read(path) else { return };
+        let text = String::from_utf8_lossy(&bytes);
+        for name in text.lines().filter_map(steering_variable).collect::<BTreeSet<&str>>() {
+            self.add(path, name, What::Never);
+        }
+    }
+
+    fn look(&mut self, path: &Path, depth: usize) -> Thing {
+        let Ok(metadata) = fs::symlink_metadata(path) else { return Thing::Nothing };
+        if self.place.own.iter().any(|own| path.starts_with(own)) {
+            return Thing::Nothing;
+        }
+        if self.left.files == 0 || DEPTH_MAX < depth {
+            return Thing::Strange;
+        }
+        self.left.files -= 1;
+        // Also when a folder on the way is the link.
+        let inside = path.canonicalize().is_ok_and(|real| real.starts_with(self.place.project));
+        if !inside {
+            return Thing::Strange;
+        }
+        let kind = if metadata.is_symlink() { fs::metadata(path).map(|metadata| metadata.file_type()) } else { Ok(metadata.file_type()) };
+        match kind {
+            Ok(kind) if kind.is_file() => Thing::File,
+            Ok(kind) if kind.is_dir() => self.entries(path).map_or(Thing::Strange, Thing::Folder),
+            _ => Thing::Strange,
+        }
+    }
+
+    fn entries(&self, folder: &Path) -> Option<Vec<PathBuf>> {
+        // One more than may be looked at, so that there is one too many.
+        let entries = fs::read_dir(folder).ok()?.take(self.left.files + 1);
+        let mut paths: Vec<PathBuf> = entries.map(|entry| entry.ok().map(|entry| entry.path())).collect::<Option<_>>()?;
+        paths.sort();
+        Some(paths)
+    }
+
+    fn read(&mut self, path: &Path) -> Option<Vec<u8>> {
+        let most = FILE_BYTES_MAX.min(self.left.bytes);
+        let mut bytes = Vec::new();
+        open_regular(path).ok()?.take(most + 1).read_to_end(&mut bytes).ok()?;
+        if most < bytes.len() as u64 {
+            return None;
+        }
+        self.left.bytes -= bytes.len() as u64;
+        Some(bytes)
+    }
+
+    fn add(&mut self, path: &Path, key: &str, what: What) {
+        let file = path.strip_prefix(self.place.folder).unwrap_or(path).to_string_lossy().into_owned();
+        self.found.push(Found { file, key: key.to_owned(), what });
+    }
+}
+
+/// What stands between two lines of dashes at the start; without the second, everything.
+fn head_of(text: &str) -> &str {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let Some(rest) = text.strip_prefix("---") else { return "" };
+    let end = rest.match_indices('\n').map(|(at, _)| at).find(|at| rest[at + 1..].starts_with("---"));
+    end.map_or(rest, |end| &rest[..end])
+}
+
+/// The keys of a head that give powers, looked for as words before a colon, because not every head is good YAML.
+fn powers(head: &str) -> Vec<&'static str> {
+    let mut powers: Vec<&'static str> = Vec::new();
+    let mut add = |power| {
+        if !powers.contains(&power) {
+            powers.push(power);
+        }
+    };
+    let mut gives = false;
+    for (at, _) in head.match_indices(':') {
+        let before = head[..at].trim_end_matches([' ', '\t', '"', '\'']);
+        let word = before.rsplit(|letter: char| !letter.is_alphanumeric() && !matches!(letter, '_' | '-')).next().unwrap_or_default();
+        let name = snake_case(word);
+        if let Some(power) = POWERS.iter().find(|power| **power == name) {
+            add(power);
+        }
+        gives |= matches!(name.as_str(), "permission" | "permissions" | "tools");
+    }
+    if gives && head.split(|letter: char| !letter.is_alphanumeric()).any(|word| matches!(word, "allow" | "true")) {
+        add("permission (allow)");
+    }
+    // Other spellings of a key that YAML has; nobody uses them by accident.
+    if head.contains('\\') || head.lines().any(|line| line.trim_start().starts_with("? ")) {
+        add("unusual YAML");
+    }
+    powers
+}
+
+/// Variables that lead a program like this one, or what it starts, somewhere else.
+fn steering_variable(line: &str) -> Option<&str> {
+    let line = line.trim_start();
+    let (name, _) = line.strip_prefix("export ").unwrap_or(line).split_once('=')?;
+    let name = name.trim();
+    let starts = ["POSSE_", "XDG_", "LD_", "GIT_", "DYLD_"];
+    let ends = ["_BASE_URL", "_API_BASE", "_PROXY", "_proxy"];
+    let whole = ["HOME", "PATH", "ENV", "BASH_ENV", "NODE_OPTIONS", "PYTHONPATH", "PYTHONSTARTUP", "PAGER", "EDITOR", "SHELL"];
+    let plain = !name.is_empty() && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_');
+    let steers = starts.iter().any(|start| name.starts_with(start)) || ends.iter().any(|end| name.ends_with(end)) || whole.contains(&name);
+    (plain && steers).then_some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Folder(tempfile::TempDir);
+
+    impl Folder {
+        fn with(files: &[(&str, &str)]) -> Self {
+            let folder = Self(tempfile::tempdir().unwrap());
+            for (name, text) in files {
+                folder.write(name, text);
+            }
+            folder
+        }
+
+        fn write(&self, name: &str, text: &str) {
+            let path = self.0.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+
+        fn scan(&self, compat: Compat) -> Vec<Found> {
+            let folder = self.0.path().canonicalize().unwrap();
+            scan(Place { folder: &folder, project: &folder, own: &[folder.join(".mine")] }, compat, &mut Left::default())
+        }
+
+        fn names(&self) -> Vec<String> {
+            self.scan(ALL).iter().map(|found| format!("{}: {}", found.file, found.key)).collect()
+        }
+    }
+
+    const ALL: Compat = Compat { opencode: true, claude: true };
+
+    #[test]
+    fn whatever_would_run_or_widen_is_found() {
+        let folder = Folder::with(&[
+            (".mcp.json", "{}"),
+            (".posse/plugins/a/b.js", "x"),
+            (".opencode/plugin/evil.ts", "x"),
+            (".opencode/plugins/more.js", "x"),
+            (".opencode/tool/t.ts", "x"),
+            (".claude-plugin/plugin.json", "{}"),
+            (".claude/hooks/h.sh", "x"),
+            (".claude/agents/plain.md", "---\nname: plain\ndescription: talks about hooks and tools\n---\nhooks: are prose here"),
+            (
+                ".claude/agents/hooked.md",
+                "---\nname: x\nhooks:\n  PreToolUse: []\nmcpServers: [a]\npermissionMode: bypassPermissions\n---\n",
+            ),
+            (".claude/commands/c.md", "---\nallowed-tools: Bash(rm:*)\n---\nlook: !`touch x`"),
+            (".posse/commands/no-head.md", "run !`id`"),
+            (".opencode/agent/wide.md", "---\npermission:\n  bash: allow\n---\n"),
+            (".opencode/agent/narrow.md", "---\npermission:\n  edit: deny\ntools:\n  write: false\n---\n"),
+            (".agents/skills/s/SKILL.md", "---\n{\"hooks\": 1}\n---\n"),
+            (".agents/skills/s/run.sh", "!`not read`"),
+            (".claude/agents/odd.md", "---\n\"ho\\x6fks\": 1\n---\n"),
+            (".env", "TOKEN=1\nexport POSSE_HOME=./evil\n ANTHROPIC_BASE_URL = http://x\n# GIT_DIR=1\n"),
+            (".envrc", "echo hi"),
+            ("AGENTS.md", "!`words`"),
+        ]);
+        assert_eq!(
+            folder.names(),
+            [
+                ".mcp.json: mcpServers",
+                ".posse/plugins/a/b.js: plugin",
+                ".opencode/plugin/evil.ts: plugin",
+                ".opencode/plugins/more.js: plugin",
+                ".opencode/tool/t.ts: tool",
+                ".claude/hooks/h.sh: hook",
+                ".claude-plugin/plugin.json: plugin",
+                ".posse/commands/no-head.md: !`cmd`",
+                ".opencode/agent/wide.md: permission (allow)",
+                ".claude/agents/hooked.md: hooks",
+                ".claude/agents/hooked.md: mcp_servers",
+                ".claude/agents/hooked.md: permission_mode",
+                ".claude/agents/odd.md: unusual YAML",
+                ".claude/commands/c.md: allowed_tools",
+                ".claude/commands/c.md: !`cmd`",
+                ".agents/skills/s/SKILL.md: hooks",
+                ".env: ANTHROPIC_BASE_URL",
+                ".env: POSSE_HOME",
+            ]
+        );
+        let quiet: Vec<String> = folder.scan(Compat { opencode: false, claude: false }).into_iter().map(|found| found.file).collect();
+        assert!(
+            !quiet.iter().any(|file| file.starts_with(".opencode") || file.starts_with(".claude/") || file == ".mcp.json"),
+            "{quiet:?}"
+        );
+    }
+
+    #[test]
+    fn prose_changes_nothing_and_a_power_does() {
+        let table = [
+            (
+                ".claude/commands/c.md",
+                "---\nallowed-tools: Read\n---\nwords !`id`",
+                "---\nallowed-tools: Read\n---\nother words !`id`",
+                true,
+            ),
+            (".claude/commands/c.md", "---\nallowed-tools: Read\n---\n", "---\nallowed-tools: Read, Bash\n---\n", false),
+            (".claude/commands/c.md", "words !`id`", "words !`id -u`", false),
+            (".claude/agents/a.md", "---\nname: a\n---\nold", "---\nname: b\n---\nnew", true),
+            (".opencode/plugin/p.js", "old", "new", false),
+            (".mcp.json", "{}", "{\"mcpServers\": {}}", false),
+        ];
+        for (name, before, after, same) in table {
+            let folder = Folder::with(&[(name, before)]);
+            let old = folder.scan(ALL);
+            folder.write(name, after);
+            assert_eq!(folder.scan(ALL) == old, same, "{name}: {after}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_pipes_and_floods_are_named_and_not_followed() {
+        use std::os::unix::fs::symlink;
+        let outside = Folder::with(&[("secret.js", "x"), ("sub/a.md", "!`id`")]);
+        let folder =
+            Folder::with(&[(".opencode/plugin/real.js", "x"), (".opencode/agent/real.md", "---\nhooks: 1\n---\n"), ("src/in.js", "x")]);
+        let at = |name: &str| folder.0.path().join(name);
+        symlink(outside.0.path().join("secret.js"), at(".opencode/plugin/out.js")).unwrap();
+        symlink(outside.0.path(), at(".opencode/tool")).unwrap();
+        symlink("../../src", at(".opencode/plugin/in")).unwrap();
+        symlink("loop", at(".opencode/plugin/loop")).unwrap();
+        symlink(at(".opencode"), at(".opencode/plugin/up")).unwrap();
+        fs::create_dir_all(at(".posse/plugins")).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(at(".posse/plugins/pipe")).status().unwrap().success());
+        fs::write(at(".opencode/agent/large.md"), vec![b'x'; 1024 * 1024 + 1]).unwrap();
+        let found = folder.scan(ALL);
+        let of = |file: &str| found.iter().find(|found| found.file == file).map(|found| found.what.clone());
+        for file in
+            [".opencode/plugin/out.js", ".opencode/tool", ".opencode/plugin/loop", ".posse/plugins/pipe", ".opencode/agent/large.md"]
+        {
+            assert_eq!(of(file), Some(What::Unknown), "{file}");
+        }
+        for file in [".opencode/plugin/real.js", ".opencode/plugin/in/in.js"] {
+            assert!(matches!(of(file), Some(What::Said(_))), "{file}");
+        }
+        assert!(found.len() < FILES_MAX, "a loop of folders ends");
+
+        let many = Folder::with(&[]);
+        for number in 0..FILES_MAX + 5 {
+            many.write(&format!(".opencode/plugin/{number}.js"), "x");
+        }
+        let found = many.scan(ALL);
+        assert!(found.len() <= FILES_MAX + 1 && found.iter().any(|found| found.what == What::Unknown), "{}", found.len());
+    }
+}

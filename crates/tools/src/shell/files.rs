@@ -1,0 +1,214 @@
+//! Files that the words of a command name: outside the project, holding secrets, or protected and written.
+//!
+//! Knows which words of which program are paths, as far as that matters; the places themselves come from `places`.
+
+use super::{
+    judging::{Judge, Reach, Reason},
+    places::{self, Place},
+    programs,
+    walk::Scope,
+    word::{Piece, Word},
+    wrappers::basename,
+};
+use crate::protected::is_protected;
+
+impl Judge<'_> {
+    /// Paths among the words that lead out of the project, and files that hold secrets.
+    pub(super) fn path_reasons(&mut self, program: &str, arguments: &[Word], scope: &Scope, reasons: &mut Vec<Reason>) {
+        let uploads = matches!(program, "curl" | "wget");
+        if programs::takes_no_paths(program) && !uploads {
+            // What is printed is not read, but a glob lists what is there.
+            for word in arguments.iter().filter(|word| word.has_glob()) {
+                self.path_reason(word, uploads, scope, reasons);
+            }
+            return;
+        }
+        let texts: Vec<String> = arguments.iter().map(Word::text).collect();
+        let mut leading = programs::leading_texts(program, &texts);
+        let (mut skip, mut ended) = (false, false);
+        for (word, text) in arguments.iter().zip(&texts) {
+            if std::mem::take(&mut skip) {
+                continue;
+            }
+            let mut candidates: Vec<Word> = Vec::new();
+            if !ended && text == "--" {
+                ended = true;
+            } else if !ended && text.starts_with("--") {
+                match text.split_once('=') {
+                    Some((long, _)) if !programs::is_text_option(&long[2..]) => candidates.push(after(word, long.chars().count() + 1)),
+                    Some(_) => {}
+                    None => skip = programs::takes_long_text(program, &text[2..]),
+                }
+            } else if !ended && text.starts_with('-') && 1 < text.len() {
+                let text_at = programs::text_letter(program, text);
+                if matches!(program, "find" | "gfind" | "bfs") {
+                    skip = programs::is_find_text(text);
+                } else if let Some(at) = text_at {
+                    skip = at + 1 == text.len();
+                } else {
+                    candidates.push(after(word, 2));
+                    candidates.extend(text.find('=').map(|at| after(word, text[..at].chars().count() + 1)));
+                }
+            } else if 0 < leading {
+                leading -= 1;
+            } else {
+                candidates.push(word.clone());
+                candidates.extend(text.find('=').map(|at| after(word, text[..at].chars().count() + 1)));
+                candidates.extend(text.starts_with('@').then(|| after(word, 1)));
+            }
+            for candidate in candidates {
+                self.path_reason(&candidate, uploads, scope, reasons);
+            }
+        }
+    }
+
+    pub(super) fn path_reason(&mut self, word: &Word, uploads: bool, scope: &Scope, reasons: &mut Vec<Reason>) {
+        let text = word.text();
+        let address = text.contains("://") && !text.starts_with("file:");
+        if address {
+            return;
+        }
+        let local = !uploads || text.starts_with(['/', '~', '@']) || text.starts_with("file:");
+        let mut unknown = false;
+        for place in places::places(word, scope, self.surroundings) {
+            match place {
+                Place::Outside(path) if local => {
+                    self.outside(&path);
+                    reasons.push(Reason::new(Reach::Wildcard, format!("{} is outside the project", path.display())));
+                }
+                Place::Inside(path) => {
+                    let path = places::environment_file(&path, word.has_glob());
+                    path.into_iter().for_each(|path| self.touch("read", path));
+                }
+                place => unknown |= place == Place::Unknown,
+            }
+        }
+        // What stands before the name is not known, the name is.
+        let path = places::environment_file(&text, word.has_glob()).filter(|_| unknown);
+        path.into_iter().for_each(|path| self.touch("read", path));
+    }
+
+    /// Asks for every protected file that the words have written, made, moved or taken away.
+    pub(super) fn written_files(&mut self, program: &str, arguments: &[Word], scope: &Scope) {
+        let mut asked: Vec<String> = Vec::new();
+        for path in written(program, arguments) {
+            for place in places::places(&path, scope, self.surroundings) {
+                if let Place::Inside(path) = place
+                    && is_protected(&path)
+                    && !asked.iter().any(|folder| path.strip_prefix(folder.as_str()).is_some_and(|rest| rest.starts_with('/')))
+                {
+                    self.protected(&path);
+                    asked.push(path);
+                }
+            }
+        }
+    }
+}
+
+/// Words a program writes, as far as they could be protected files.
+fn written(program: &str, arguments: &[Word]) -> Vec<Word> {
+    let mut paths = outputs(program, arguments);
+    let operands = || arguments.iter().filter(|word| !word.text().starts_with('-')).cloned();
+    match program {
+        "tee" | "touch" | "truncate" | "mkdir" | "sponge" | "chmod" | "chown" | "chgrp" | "rsync" | "rm" | "rmdir" | "unlink" | "shred"
+        | "patch" | "ed" | "ex" | "sqlite3" => paths.extend(operands()),
+        "sed" | "gsed" | "perl" | "ruby" => {
+            let in_place = |word: &Word| {
+                let text = word.text();
+                text.starts_with("--in-place") || (text.starts_with('-') && !text.starts_with("--") && text.contains('i'))
+            };
+            if arguments.iter().any(in_place) {
+                paths.extend(operands());
+            }
+        }
+        "mv" | "cp" | "ln" | "install" | "scp" => {
+            let all: Vec<Word> = operands().collect();
+            let targets: Vec<Word> = target_folders(arguments).into_iter().chain(all.last().cloned()).collect();
+            paths.extend(targets.iter().cloned());
+            // Into a folder it keeps its name.
+            for target in targets.iter().map(Word::text) {
+                paths.extend(all.iter().map(|source| Word::plain(&format!("{target}/{}", basename(&source.text())))));
+            }
+            if program == "mv" {
+                paths.extend(all);
+            }
+        }
+        "git" => {
+            let changes = |word: &Word| matches!(word.text().as_str(), "rm" | "mv" | "checkout" | "restore");
+            if operands().next().as_ref().is_some_and(changes) {
+                paths.extend(operands().skip(1));
+            }
+        }
+        "dd" => paths.extend(arguments.iter().filter(|word| word.text().starts_with("of=")).map(|word| after(word, 3))),
+        "uniq" => paths.extend(operands().skip(1)),
+        _ => {}
+    }
+    paths
+}
+
+/// Values of options that name an output, joined or as the next word, and the folders archives are unpacked to.
+fn outputs(program: &str, arguments: &[Word]) -> Vec<Word> {
+    let letters = match program {
+        "tar" | "gtar" | "bsdtar" => "C",
+        "unzip" | "7z" => "d",
+        "wget" => "OP",
+        "curl" | "sort" | "shuf" | "gcc" | "g++" | "cc" | "c++" | "clang" | "clang++" | "ld" | "as" | "rustc" | "go" | "pandoc"
+        | "tree" | "dot" | "gpg" | "age" | "bison" | "flex" => "o",
+        _ => "",
+    };
+    let mut paths = Vec::new();
+    for (at, word) in arguments.iter().enumerate() {
+        let text = word.text();
+        let next = || arguments.get(at + 1).cloned();
+        if let Some(long) = text.strip_prefix("--") {
+            let name = long.split('=').next().unwrap_or_default();
+            if name.starts_with("out") || matches!(name, "directory" | "directory-prefix" | "target-directory") {
+                paths.extend(if long.contains('=') { Some(after(word, name.chars().count() + 3)) } else { next() });
+            }
+        } else if let Some(cluster) = text.strip_prefix('-')
+            && let Some(found) = cluster.find(|letter| letters.contains(letter))
+        {
+            let value = after(word, cluster[..found].chars().count() + 2);
+            paths.extend(if value.text().is_empty() { next() } else { Some(value) });
+        }
+    }
+    paths
+}
+
+/// `-t FOLDER` of cp and its like.
+fn target_folders(arguments: &[Word]) -> Vec<Word> {
+    let mut folders = Vec::new();
+    for (at, word) in arguments.iter().enumerate() {
+        let text = word.text();
+        if text.starts_with('-') && !text.starts_with("--") && text.contains('t') {
+            let value = after(word, text[..text.find('t').unwrap_or(0)].chars().count() + 1);
+            folders.extend(if value.text().is_empty() { arguments.get(at + 1).cloned() } else { Some(value) });
+        } else if text.starts_with("--target") {
+            let value = text.find('=').map(|at| after(word, text[..at].chars().count() + 1));
+            folders.extend(value.or_else(|| arguments.get(at + 1).cloned()));
+        }
+    }
+    folders
+}
+
+/// The word without its first letters.
+pub(super) fn after(word: &Word, letters: usize) -> Word {
+    let mut left = letters;
+    let mut pieces = Vec::new();
+    for piece in &word.pieces {
+        match piece {
+            Piece::Text { text, quoted } if 0 < left => {
+                let count = text.chars().count();
+                if left < count {
+                    pieces.push(Piece::Text { text: text.chars().skip(left).collect(), quoted: *quoted });
+                }
+                left = left.saturating_sub(count);
+            }
+            other => {
+                left = 0;
+                pieces.push(other.clone());
+            }
+        }
+    }
+    Word { pieces }
+}
