@@ -1,6 +1,6 @@
 //! What a screen, a script or a server may do with sessions. In-process it is `server::Local`; over HTTP it comes later.
 
-use posse_session::{BoxFuture, CallId, Letter, Record, Seq, SessionId, Summary};
+use posse_session::{AskId, BoxFuture, CallId, Letter, Record, Seq, SessionId, Summary, Timestamp};
 
 use crate::Ask;
 
@@ -51,8 +51,11 @@ pub trait Client: Send + Sync {
     /// Facts after `after`, with their texts.
     fn facts<'a>(&'a self, session: &'a SessionId, after: Seq) -> BoxFuture<'a, Result<Vec<Record>, ClientError>>;
 
-    /// The facts about one call, with their texts, and what was taken back in its session.
-    fn facts_of<'a>(&'a self, session: &'a SessionId, call: &'a CallId) -> BoxFuture<'a, Result<Vec<Record>, ClientError>>;
+    /// The facts about these calls, with their texts, and what was taken back in their session.
+    fn facts_of<'a>(&'a self, session: &'a SessionId, calls: &'a [CallId]) -> BoxFuture<'a, Result<Vec<Record>, ClientError>>;
+
+    /// When the asks of a session were answered.
+    fn answered<'a>(&'a self, session: &'a SessionId) -> BoxFuture<'a, Result<Vec<(AskId, Timestamp)>, ClientError>>;
 
     /// The open asks of all sessions of this project, oldest first.
     fn asks(&self) -> BoxFuture<'_, Result<Vec<Ask>, ClientError>>;

@@ -37,7 +37,7 @@ pub struct Edit {
 /// The edits of a session and of those below it, oldest first. `tree` has every session of the tree, with its facts and
 /// their texts.
 pub fn edits(tree: &[(Summary, Vec<Record>)], of: &SessionId) -> Vec<Edit> {
-    let below = below(tree, of);
+    let below = below(tree.iter().map(|(summary, _)| summary), of);
     let undone: HashSet<&CallId> = tree
         .iter()
         .flat_map(|(_, facts)| facts)
@@ -70,21 +70,22 @@ pub fn edits(tree: &[(Summary, Vec<Record>)], of: &SessionId) -> Vec<Edit> {
     edits.into_iter().map(|(_, _, edit)| edit).collect()
 }
 
-fn below(tree: &[(Summary, Vec<Record>)], of: &SessionId) -> BTreeSet<SessionId> {
-    let mut below = BTreeSet::from([of.clone()]);
-    loop {
-        let is_child = |summary: &Summary| summary.parent.as_ref().is_some_and(|parent| below.contains(parent));
-        let more: Vec<SessionId> = tree
-            .iter()
-            .map(|(summary, _)| summary)
-            .filter(|summary| is_child(summary) && !below.contains(&summary.session))
-            .map(|summary| summary.session.clone())
-            .collect();
-        if more.is_empty() {
-            return below;
+/// A session and all below it. A child may come before its parent.
+pub fn below<'a>(all: impl IntoIterator<Item = &'a Summary>, of: &SessionId) -> BTreeSet<SessionId> {
+    let mut children: HashMap<&SessionId, Vec<&SessionId>> = HashMap::new();
+    for summary in all {
+        if let Some(parent) = &summary.parent {
+            children.entry(parent).or_default().push(&summary.session);
         }
-        below.extend(more);
     }
+    let mut below = BTreeSet::new();
+    let mut left = vec![of];
+    while let Some(next) = left.pop() {
+        if below.insert(next.clone()) {
+            left.extend(children.get(next).into_iter().flatten());
+        }
+    }
+    below
 }
 
 fn edit(part: &Part, summary: &Summary, at: Timestamp, call: &CallId, tool: &str, undone: bool) -> Option<Edit> {
@@ -262,6 +263,17 @@ mod tests {
         assert_eq!(told(&all), ["call_a a.rs 1..2", "call_b a.rs 2..3 undone", "call_c a.rs 3..4", "call_d a.rs 4..5", "call_e b.rs ..1"]);
         assert_eq!((all[1].agent.as_str(), all[1].tool.as_str(), all[1].added, all[1].removed), ("agent of ses_2", "edit", 1, 2));
         assert_eq!(told(&edits(&tree, &SessionId::new("ses_2"))), ["call_b a.rs 2..3 undone", "call_e b.rs ..1"]);
+    }
+
+    #[test]
+    fn below_a_session_are_its_children_and_theirs() {
+        let born = |id: &str, parent: Option<&str>| Summary { parent: parent.map(SessionId::new), ..Summary::new(SessionId::new(id)) };
+        let all =
+            [born("d", Some("c")), born("c", Some("a")), born("a", None), born("b", Some("a")), born("x", None), born("y", Some("y"))];
+        for (top, expected) in [("a", "abcd"), ("c", "cd"), ("x", "x"), ("y", "y")] {
+            let found: Vec<String> = below(&all, &SessionId::new(top)).into_iter().map(|id| id.0).collect();
+            assert_eq!(found.concat(), expected);
+        }
     }
 
     #[test]

@@ -8,13 +8,15 @@ mod client;
 mod edits;
 mod report;
 mod show;
+mod start;
 mod stream;
 pub mod words;
 
 pub use account::{Account, AnswerAccount, AskAccount, account, concerns};
 pub use ask::{Ask, Choice, Question, details};
 pub use client::{Client, ClientError, Delivered, Place};
-pub use edits::{Edit, FileUndo, Needed, edits, undo_plan};
-pub use report::{Denial, Report, RunStatus, Since, TreeEntry, report};
+pub use edits::{Edit, FileUndo, Needed, below, edits, undo_plan};
+pub use report::{Denial, Refused, Report, RunStatus, Since, TreeEntry, report};
 pub use show::{said, transcript};
+pub use start::Start;
 pub use stream::{Lines, delta_line};

@@ -52,6 +52,18 @@ pub struct Denial {
     pub what: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
+    #[serde(skip)]
+    pub refused: Refused,
+}
+
+/// By whom a call was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refused {
+    /// By a rule, or because it could not be judged.
+    AtOnce,
+    /// A rule asks, and there was nobody to answer.
+    ByNobody,
+    ByPerson,
 }
 
 /// From where on facts count: for calls that were open when this run began, for the last words said, and for what this
@@ -126,6 +138,14 @@ fn denials(facts: &[Record], since: Seq, session: &str, agent: &str) -> Vec<Deni
             _ => None,
         });
         let decision = looked.or_else(|| decision.clone());
+        let refused = facts.iter().find_map(|record| match &record.event {
+            Event::Answered { call: answered, answer: Answer::No { .. }, by, .. } if answered == call => match by {
+                By::Policy => Some(Refused::ByNobody),
+                By::User => Some(Refused::ByPerson),
+                By::Kernel | By::Model => None,
+            },
+            _ => None,
+        });
         let touch = decision.as_ref().and_then(|decision| decision.touch.clone()).or_else(|| touches.first().cloned());
         denied.push(Denial {
             call: call.to_string(),
@@ -136,6 +156,7 @@ fn denials(facts: &[Record], since: Seq, session: &str, agent: &str) -> Vec<Deni
             rule: decision.and_then(|decision| {
                 decision.rule.map(|rule| if decision.origin.is_empty() { rule } else { format!("{rule} from {}", decision.origin) })
             }),
+            refused: refused.unwrap_or(Refused::AtOnce),
         });
     }
     denied

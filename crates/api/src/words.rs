@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use posse_session::{Answer, By, Decision, Hold, Scope, Status, Summary, Touch, Usage, Verdict};
 
+use crate::{Denial, Refused};
+
 pub fn status(status: Status) -> &'static str {
     match status {
         Status::Queued => "queued",
@@ -86,6 +88,18 @@ pub fn reason(decision: &Decision) -> String {
         (None, Some("question")) => "a question to a person".to_owned(),
         (None, Some(_)) => "no rule matches it".to_owned(),
         (None, None) => "it touches nothing".to_owned(),
+    }
+}
+
+/// What became of a call that was not to be: by whom it was refused, and what it was about.
+pub fn denial(denial: &Denial) -> String {
+    let what = if denial.what.is_empty() { &denial.tool } else { &denial.what };
+    match (denial.refused, &denial.rule) {
+        (Refused::AtOnce, Some(rule)) => format!("denied by {rule}: {what}"),
+        (Refused::AtOnce, None) => format!("denied: {what}"),
+        (Refused::ByNobody, Some(rule)) => format!("refused, because nobody could answer: {what} (rule {rule})"),
+        (Refused::ByNobody, None) => format!("refused, because nobody could answer: {what}"),
+        (Refused::ByPerson, _) => format!("refused by you: {what}"),
     }
 }
 

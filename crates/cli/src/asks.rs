@@ -3,18 +3,18 @@
 //! An answer goes by letter to the process that runs the session; where nobody does, it is recorded and counts when the
 //! session goes on. What an answer means is the kernel's business, asking at the terminal of a run is `inline.rs`.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
-use posse_api::{Account, AnswerAccount, Ask, Client as _, ClientError, Delivered, account, details, words};
+use posse_api::{Account, AnswerAccount, Ask, Client as _, ClientError, Delivered, Start, account, below, details, words};
 use posse_config::Places;
 use posse_server::Local;
-use posse_session::{Answer, AskId, By, Clock as _, Letter, Scope, SessionId, Summary};
+use posse_session::{Answer, AskId, By, CallId, Clock as _, Letter, Record, Scope, SessionId, Summary};
 
 use crate::{
     args::{AnswerWord, AsksCmd, How, Listing},
     build,
     exit::{Exit, Failure},
-    print::{safe, to_stderr, to_stdout},
+    print::{flat, safe, to_stderr, to_stdout},
     run::client_failure,
 };
 
@@ -88,11 +88,6 @@ pub(crate) fn request(ask: &Ask) -> Vec<String> {
     lines
 }
 
-/// On one line, whatever is in it.
-pub(crate) fn flat(text: &str) -> String {
-    safe(&text.replace('\n', "⏎"))
-}
-
 /// What can be said to an ask.
 pub(crate) fn words_of(ask: &Ask) -> &'static str {
     if ask.is_question() { "once --say TEXT|NUMBER" } else { "once|session|tree|project|no" }
@@ -108,23 +103,16 @@ async fn answer_to(id: &str, word: AnswerWord, say: Option<&str>) -> Result<Exit
     }
     let ask = open_ask(&client, id).await?;
     let answer = composed(&ask, word, say)?;
-    to_stdout(&settle(&client, &ask, answer).await?);
+    to_stdout(&settle(&client, ask, answer).await?);
     Ok(Exit::Done)
 }
 
 /// The open ask that is meant; one that is closed says how.
 async fn open_ask(client: &Local, id: &str) -> Result<Ask, Failure> {
-    let letters = id.strip_prefix(AskId::PREFIX).unwrap_or(id).to_uppercase();
-    let begins = |ask: &Ask| ask.ask.as_str().strip_prefix(AskId::PREFIX).is_some_and(|whole| whole.starts_with(&letters));
-    let mut open = client.asks().await.map_err(client_failure)?;
-    open.retain(|ask| !letters.is_empty() && begins(ask));
-    match open.len() {
-        0 => Err(closed(client, id).await),
-        1 => Ok(open.remove(0)),
-        _ => {
-            let matches = open.into_iter().map(|ask| ask.ask.0).collect();
-            Err(client_failure(ClientError::Ambiguous { prefix: id.to_owned(), matches }))
-        }
+    let open = client.asks().await.map_err(client_failure)?;
+    match Start::new(id, AskId::PREFIX).only(open, |ask| ask.ask.as_str()).map_err(client_failure)? {
+        Some(ask) => Ok(ask),
+        None => Err(closed(client, id).await),
     }
 }
 
@@ -132,7 +120,7 @@ async fn open_ask(client: &Local, id: &str) -> Result<Ask, Failure> {
 async fn closed(client: &Local, id: &str) -> Failure {
     let found = async {
         let place = client.find_ask(id).await?;
-        let facts = client.facts_of(&place.summary.session, &place.call).await?;
+        let facts = client.facts_of(&place.summary.session, std::slice::from_ref(&place.call)).await?;
         Ok::<_, ClientError>(account(&place.summary, &facts, &place.call))
     };
     match found.await {
@@ -181,48 +169,64 @@ fn composed(ask: &Ask, word: AnswerWord, say: Option<&str>) -> Result<Answer, Fa
     }
 }
 
-/// Brings one answer, and says what came of it.
-async fn settle(client: &Local, ask: &Ask, answer: Answer) -> Result<String, Failure> {
-    let letter = Letter::Answer { ask: ask.ask.clone(), answer: answer.clone() };
-    let delivered = client.deliver(&ask.session, letter).await.map_err(client_failure)?;
-    let facts = client.facts_of(&ask.session, &ask.call).await.map_err(client_failure)?;
-    let summary = client.find(ask.session.as_str()).await.map_err(client_failure)?;
-    let account = account(&summary, &facts, &ask.call).ok_or_else(|| client_failure(ClientError::NoAsk(ask.ask.to_string())))?;
-    let taken = |recorded: &AnswerAccount| recorded.by == By::User && recorded.answer == words::answer(&answer);
-    if !account.ask.as_ref().and_then(|asked| asked.answer.as_ref()).is_some_and(taken) {
-        return Err(Failure::usage(too_late(&account)));
+/// An answer that was brought, and to whom.
+struct Brought {
+    ask: Ask,
+    answer: Answer,
+    delivered: Delivered,
+}
+
+impl Brought {
+    async fn bring(client: &Local, ask: Ask, answer: Answer) -> Result<Self, Failure> {
+        let letter = Letter::Answer { ask: ask.ask.clone(), answer: answer.clone() };
+        let delivered = client.deliver(&ask.session, letter).await.map_err(client_failure)?;
+        Ok(Self { ask, answer, delivered })
     }
-    let came = match &answer {
-        Answer::Yes { scope: Scope::Once } => format!("allowed once: {}", ask.what),
-        Answer::Yes { scope } => format!("allowed for the {}: {}", words::scope_word(*scope), ask.offers.join(", ")),
-        Answer::No { say } if say.is_empty() => "refused; the model is told".to_owned(),
-        Answer::No { .. } => "refused; the model is told why".to_owned(),
-        Answer::Words { say } => format!("answered: {say}"),
-    };
-    let then = match delivered {
-        Delivered::ToOwner => format!("{} goes on", ask.session),
-        Delivered::Recorded => format!("nobody runs {0}: `posse sessions resume {0}` goes on with it", ask.session),
-    };
-    Ok(safe(&format!("{}  {came}; {then}", ask.ask)))
+
+    /// Whether it is this answer that counts.
+    fn is_taken(&self, account: &Account) -> bool {
+        let taken = |recorded: &AnswerAccount| recorded.by == By::User && recorded.answer == words::answer(&self.answer);
+        account.ask.as_ref().and_then(|asked| asked.answer.as_ref()).is_some_and(taken)
+    }
+
+    fn told(&self) -> String {
+        let Self { ask, answer, delivered } = self;
+        let came = match answer {
+            Answer::Yes { scope: Scope::Once } => format!("allowed once: {}", ask.what),
+            Answer::Yes { scope } => format!("allowed for the {}: {}", words::scope_word(*scope), ask.offers.join(", ")),
+            Answer::No { say } if say.is_empty() => "refused; the model is told".to_owned(),
+            Answer::No { .. } => "refused; the model is told why".to_owned(),
+            Answer::Words { say } => format!("answered: {say}"),
+        };
+        let then = match delivered {
+            Delivered::ToOwner => format!("{} goes on", ask.session),
+            Delivered::Recorded => format!("nobody runs {0}: `posse sessions resume {0}` goes on with it", ask.session),
+        };
+        safe(&format!("{}  {came}; {then}", ask.ask))
+    }
+}
+
+/// Brings one answer, and says what came of it.
+async fn settle(client: &Local, ask: Ask, answer: Answer) -> Result<String, Failure> {
+    let brought = Brought::bring(client, ask, answer).await?;
+    let Ask { ask, session, call, .. } = &brought.ask;
+    let facts = client.facts_of(session, std::slice::from_ref(call)).await.map_err(client_failure)?;
+    let summary = client.find(session.as_str()).await.map_err(client_failure)?;
+    let account = account(&summary, &facts, call).ok_or_else(|| client_failure(ClientError::NoAsk(ask.to_string())))?;
+    if brought.is_taken(&account) { Ok(brought.told()) } else { Err(Failure::usage(too_late(&account))) }
 }
 
 /// Answers every open ask of a session and of those below it, oldest first.
 async fn answer_below(client: &Local, id: &str, word: AnswerWord, say: Option<&str>) -> Result<Exit, Failure> {
     let top = client.find(id).await.map_err(client_failure)?;
-    let below = subtree(&client.sessions().await.map_err(client_failure)?, &top.session);
+    let below = below(&client.sessions().await.map_err(client_failure)?, &top.session);
     let mut open = client.asks().await.map_err(client_failure)?;
     open.retain(|ask| below.contains(&ask.session));
     if open.is_empty() {
         return Err(Failure::usage(format!("nothing waits for an answer in {} or below it", top.session)));
     }
     let mut exit = Exit::Done;
-    for ask in open {
-        let still_open = client.asks().await.map_err(client_failure)?.iter().any(|open| open.ask == ask.ask);
-        let done = match composed(&ask, word, say) {
-            _ if !still_open => Ok(format!("{}  settled by another answer", ask.ask)),
-            Ok(answer) => settle(client, &ask, answer).await,
-            Err(failure) => Err(failure),
-        };
+    for done in answer_all(client, open, word, say).await? {
         match done {
             Ok(words) => to_stdout(&words),
             // A question among them, say: the rest are answered all the same.
@@ -235,32 +239,56 @@ async fn answer_below(client: &Local, id: &str, word: AnswerWord, say: Option<&s
     Ok(exit)
 }
 
-fn subtree(all: &[Summary], top: &SessionId) -> HashSet<SessionId> {
-    let mut found = HashSet::from([top.clone()]);
-    loop {
-        let known = found.len();
-        let children = all.iter().filter(|summary| summary.parent.as_ref().is_some_and(|parent| found.contains(parent)));
-        let children: Vec<SessionId> = children.map(|summary| summary.session.clone()).collect();
-        found.extend(children);
-        if found.len() == known {
-            return found;
-        }
+/// Brings an answer to each, then looks once into every session for what came of them. In this order, because looking
+/// after each would read a session as often as it has asks.
+pub(crate) async fn answer_all(
+    client: &Local,
+    open: Vec<Ask>,
+    word: AnswerWord,
+    say: Option<&str>,
+) -> Result<Vec<Result<String, Failure>>, Failure> {
+    let mut all = Vec::new();
+    let mut calls: HashMap<SessionId, Vec<CallId>> = HashMap::new();
+    for ask in open {
+        all.push(match composed(&ask, word, say) {
+            Ok(answer) => {
+                calls.entry(ask.session.clone()).or_default().push(ask.call.clone());
+                Ok(Brought::bring(client, ask, answer).await?)
+            }
+            Err(failure) => Err(failure),
+        });
     }
+    let mut facts: HashMap<SessionId, Vec<Record>> = HashMap::new();
+    for (session, calls) in calls {
+        let found = client.facts_of(&session, &calls).await.map_err(client_failure)?;
+        facts.insert(session, found);
+    }
+    let told = |brought: Brought| {
+        let Ask { ask, session, call, .. } = &brought.ask;
+        let account = facts.get(session).and_then(|facts| account(&Summary::new(session.clone()), facts, call));
+        // A wider yes to one of them may have settled others, and somebody else may have been quicker.
+        let taken = account.is_some_and(|account| brought.is_taken(&account));
+        if taken { brought.told() } else { format!("{ask}  settled by another answer") }
+    };
+    Ok(all.into_iter().map(|brought| brought.map(told)).collect())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::sync::atomic::Ordering;
 
-    #[test]
-    fn a_subtree_is_a_session_and_all_below_it() {
-        let born = |id: &str, parent: Option<&str>| Summary { parent: parent.map(SessionId::new), ..Summary::new(SessionId::new(id)) };
-        let all = [born("d", Some("c")), born("c", Some("a")), born("a", None), born("b", Some("a")), born("x", None)];
-        let found = |top: &str| {
-            let mut ids: Vec<String> = subtree(&all, &SessionId::new(top)).into_iter().map(|id| id.0).collect();
-            ids.sort();
-            ids.join("")
-        };
-        assert_eq!((found("a"), found("c"), found("x")), ("abcd".into(), "cd".into(), "x".into()));
+    use super::*;
+    use crate::testing;
+
+    #[tokio::test]
+    async fn asks_are_listed_once_however_many_are_answered() {
+        let project = testing::with_open_asks(40).await;
+        let open = project.client.asks().await.unwrap();
+        let told = answer_all(&project.client, open, AnswerWord::Once, None).await.unwrap();
+        assert!(told.len() == 40 && told.iter().all(|told| told.as_ref().is_ok_and(|words| words.contains("allowed once"))), "{told:?}");
+        assert_eq!(project.log.lists.load(Ordering::SeqCst), 1);
+        // One to list them, one for each to record it, and one to see what came of all.
+        assert_eq!(project.log.reads.load(Ordering::SeqCst), 42);
+        assert_eq!(project.client.asks().await.unwrap(), []);
     }
 }

@@ -212,7 +212,10 @@ fn provider(chosen: &ChosenModel) -> Result<ProviderSpec, Failure> {
 pub(crate) fn workspace(places: &Places) -> Result<LocalWorkspace, Failure> {
     let local = LocalWorkspace::new(&places.project, &places.cwd, Arc::new(Keeper::new()))
         .map_err(|error| Failure::failed(format!("{}: {error}", places.cwd.display())))?;
-    Ok(local.with_readable_roots([places.project_data_dir().join("spool")]).with_private_roots([places.data_dir.clone()]))
+    Ok(local
+        .with_readable_roots([places.project_data_dir().join("spool")])
+        .with_private_roots([places.data_dir.clone()])
+        .with_guarded_roots([places.data_dir.clone(), places.config_dir.clone()]))
 }
 
 /// Everything one session's agent needs.

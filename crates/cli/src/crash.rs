@@ -99,6 +99,10 @@ impl Workspace for CrashingWorkspace {
         self.workspace.private_roots()
     }
 
+    fn guarded_roots(&self) -> &[PathBuf] {
+        self.workspace.guarded_roots()
+    }
+
     fn root_handle(&self) -> Option<Arc<OwnedFd>> {
         self.workspace.root_handle()
     }

@@ -21,8 +21,8 @@ use rustix::{
 
 use crate::{
     args::{How, OnAsk},
-    asks::{flat, request, words_of},
-    print::{safe, to_stderr},
+    asks::{request, words_of},
+    print::{flat, safe, to_stderr},
 };
 
 /// The kernel's bound for a line of a terminal.

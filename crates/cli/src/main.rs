@@ -20,6 +20,8 @@ mod rules;
 mod run;
 mod sessions;
 mod signals;
+#[cfg(test)]
+mod testing;
 mod trace;
 mod trust;
 mod undo;

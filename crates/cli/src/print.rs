@@ -101,3 +101,19 @@ pub(crate) fn safe(text: &str) -> String {
         })
         .collect()
 }
+
+/// The same on one line, whatever is in it.
+pub(crate) fn flat(text: &str) -> String {
+    safe(&text.replace('\n', "⏎"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_of_others_begins_no_line_and_moves_no_cursor() {
+        assert_eq!(safe("a\nb\x1b[2J\u{202e}c"), "a\nb\u{fffd}[2J\u{fffd}c");
+        assert_eq!(flat("a\nb\r\x1b"), "a⏎b\u{fffd}\u{fffd}");
+    }
+}

@@ -6,9 +6,11 @@
 mod cases;
 mod judge;
 
-use posse_api::{Client as _, account, words};
+use std::collections::HashMap;
+
+use posse_api::{Client as _, Start, words};
 use posse_server::Local;
-use posse_session::{AskId, Clock as _, Granted, Letter, Rules, Summary, Timestamp};
+use posse_session::{AskId, Clock as _, Granted, Letter, Rules, Timestamp};
 use serde_json::json;
 
 use crate::{
@@ -101,8 +103,10 @@ fn table(rules: &Rules) -> Vec<String> {
 async fn lasting(client: &Local) -> Result<Vec<Lasting>, Failure> {
     let mut found = Vec::new();
     for summary in client.granting().await.map_err(client_failure)? {
-        for granted in summary.granted.clone() {
-            let at = answered_at(client, &granted.ask).await;
+        // An old log may not tell.
+        let answered: HashMap<AskId, Timestamp> = client.answered(&summary.session).await.unwrap_or_default().into_iter().collect();
+        for granted in summary.granted {
+            let at = answered.get(&granted.ask).copied();
             found.push(Lasting { granted, session: summary.session.to_string(), at });
         }
     }
@@ -110,39 +114,36 @@ async fn lasting(client: &Local) -> Result<Vec<Lasting>, Failure> {
     Ok(found)
 }
 
-/// When an ask was answered; an old log may not tell.
-async fn answered_at(client: &Local, ask: &AskId) -> Option<Timestamp> {
-    let place = client.find_ask(ask.as_str()).await.ok()?;
-    let facts = client.facts_of(&place.summary.session, &place.call).await.ok()?;
-    Some(account(&place.summary, &facts, &place.call)?.ask?.answer?.answered_at)
-}
-
 async fn revoke(id: &str) -> Result<Exit, Failure> {
     let places = build::places(None)?;
     let missing = || Failure::usage(format!("{id} was not found among the lasting answers of this project; `posse rules list` shows them"));
     let client = asks::client(&places)?.ok_or_else(missing)?;
-    let letters = id.strip_prefix(AskId::PREFIX).unwrap_or(id).to_uppercase();
-    let begins = |granted: &Granted| granted.ask.as_str().strip_prefix(AskId::PREFIX).is_some_and(|whole| whole.starts_with(&letters));
-    let mut found: Vec<(Summary, AskId)> = Vec::new();
-    for summary in client.granting().await.map_err(client_failure)? {
-        for granted in summary.granted.iter().filter(|granted| !letters.is_empty() && begins(granted)) {
-            if !found.iter().any(|(_, ask)| *ask == granted.ask) {
-                found.push((summary.clone(), granted.ask.clone()));
-            }
-        }
+    let granting = client.granting().await.map_err(client_failure)?;
+    let all = granting.iter().flat_map(|summary| summary.granted.iter().map(move |granted| (summary, &granted.ask)));
+    let found = Start::new(id, AskId::PREFIX).only(all, |(_, ask)| ask.as_str()).map_err(client_failure)?;
+    let (summary, ask) = found.ok_or_else(missing)?;
+    client.deliver(&summary.session, Letter::Revoke { ask: ask.clone() }).await.map_err(client_failure)?;
+    for granted in summary.granted.iter().filter(|granted| granted.ask == *ask) {
+        to_stdout(&safe(&format!("{ask}  {} is asked about again ({})", granted.grant, words::scope_word(granted.scope))));
     }
-    match &found[..] {
-        [] => Err(missing()),
-        [(summary, ask)] => {
-            client.deliver(&summary.session, Letter::Revoke { ask: ask.clone() }).await.map_err(client_failure)?;
-            for granted in summary.granted.iter().filter(|granted| granted.ask == *ask) {
-                to_stdout(&safe(&format!("{ask}  {} is asked about again ({})", granted.grant, words::scope_word(granted.scope))));
-            }
-            Ok(Exit::Done)
-        }
-        several => {
-            let names: Vec<&str> = several.iter().map(|(_, ask)| ask.as_str()).collect();
-            Err(Failure::usage(format!("{id} could be any of these: {}", names.join(", "))))
-        }
+    Ok(Exit::Done)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering;
+
+    use super::*;
+    use crate::{args::AnswerWord, testing};
+
+    #[tokio::test]
+    async fn a_log_is_read_once_however_many_answers_it_holds() {
+        let project = testing::with_open_asks(40).await;
+        let open = project.client.asks().await.unwrap();
+        assert!(asks::answer_all(&project.client, open, AnswerWord::Project, None).await.unwrap().iter().all(Result::is_ok));
+        project.log.reads.store(0, Ordering::SeqCst);
+        let lasting = lasting(&project.client).await.unwrap();
+        assert_eq!((lasting.len(), lasting.iter().filter(|lasting| lasting.at.is_some()).count()), (40, 40));
+        assert_eq!(project.log.reads.load(Ordering::SeqCst), 1);
     }
 }

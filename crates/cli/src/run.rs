@@ -20,7 +20,7 @@ use crate::{
     inline::Asker,
     input,
     narrate::Narrator,
-    print::{Out, to_stderr},
+    print::{Out, flat, to_stderr},
     signals::Signals,
 };
 
@@ -294,8 +294,7 @@ impl Desk {
             to_stderr(&format!("posse: {error}"));
         }
         for denial in report.denied.iter().filter(|_| !self.how.quiet) {
-            let rule = denial.rule.as_deref().map_or(String::new(), |rule| format!(" by {rule}"));
-            to_stderr(&format!("posse: denied{rule}: {} {}", denial.tool, crate::print::safe(&denial.what)));
+            to_stderr(&format!("posse: {}", flat(&posse_api::words::denial(denial))));
         }
         written
     }

@@ -1,5 +1,7 @@
 //! `posse sessions`: what was run here, and what to do with it.
 
+use std::collections::HashSet;
+
 use posse_api::{Client as _, transcript, words};
 use posse_engine::OpenError;
 use posse_server::Local;
@@ -118,9 +120,22 @@ async fn remove(id: &str) -> Result<Exit, Failure> {
     let client = Local::new(hub.world().clone());
     let summary = client.find(id).await.map_err(run::client_failure)?;
     let owner = hub.world().lease.take(&summary.root).await.map_err(|error| run::open_failure(OpenError::from(error)))?;
+    let lasting = lasting_answers(&client, &summary).await?;
     let removed = hub.world().log.remove(&owner).await.map_err(|error| Failure::failed(words::storage(&error.to_string())))?;
     // What its calls had printed goes with it; a folder that is not there is fine.
     let _ = std::fs::remove_dir_all(places.project_data_dir().join("spool").join(summary.root.as_str()));
-    to_stdout(&format!("removed {} ({removed} sessions)", summary.root));
+    let gone = match lasting {
+        0 => String::new(),
+        1 => "; 1 lasting answer of this session no longer counts".to_owned(),
+        several => format!("; {several} lasting answers of this session no longer count"),
+    };
+    to_stdout(&format!("removed {} ({removed} sessions){gone}", summary.root));
     Ok(Exit::Done)
+}
+
+/// The answers given in a tree that reach beyond one call.
+async fn lasting_answers(client: &Local, summary: &Summary) -> Result<usize, Failure> {
+    let granting = client.granting().await.map_err(run::client_failure)?;
+    let granted = granting.iter().filter(|known| known.root == summary.root).flat_map(|known| &known.granted);
+    Ok(granted.map(|granted| &granted.ask).collect::<HashSet<_>>().len())
 }

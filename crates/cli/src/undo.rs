@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use posse_api::{Client as _, Edit, FileUndo, Needed, edits, undo_plan, words};
+use posse_api::{Client as _, Edit, FileUndo, Needed, Start, edits, undo_plan, words};
 use posse_engine::{Hub, OpenError};
 use posse_server::Local;
 use posse_session::{Append, BatchId, CallId, Event, LeaseError, Ownership, Record, Seq, Session, SessionId, Summary, Timestamp, clip};
@@ -146,15 +146,9 @@ fn wanted<'a>(edits: &[Edit], agent: Option<&'a str>, call: Option<&str>) -> Res
     }
     let call = call
         .map(|call| {
-            let mut calls: Vec<&CallId> = edits.iter().map(|edit| &edit.call).filter(|known| known.as_str().starts_with(call)).collect();
-            calls.dedup();
-            match calls[..] {
-                [only] => Ok(only.clone()),
-                [] => Err(Failure::usage(format!(
-                    "no call {call} changed a file here; `posse sessions show ID --edits` lists those that did"
-                ))),
-                _ => Err(Failure::usage(format!("{call} could be any of several calls; `posse sessions show ID --edits` lists them"))),
-            }
+            let found = Start::new(call, CallId::PREFIX).only(edits.iter().map(|edit| &edit.call), |known| known.as_str());
+            let missing = format!("no call {call} changed a file here; `posse sessions show ID --edits` lists those that did");
+            found.map_err(run::client_failure)?.cloned().ok_or_else(|| Failure::usage(missing))
         })
         .transpose()?;
     Ok(move |edit: &Edit| agent.is_none_or(|agent| edit.agent == agent) && call.as_ref().is_none_or(|call| edit.call == *call))

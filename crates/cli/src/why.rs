@@ -38,7 +38,7 @@ pub(crate) async fn why(id: &str, format: Listing) -> Result<Exit, Failure> {
     }
     let found = if is(CallId::PREFIX) { client.find_call(id).await } else { client.find_ask(id).await };
     let Place { summary, call } = found.map_err(client_failure)?;
-    let facts = client.facts_of(&summary.session, &call).await.map_err(client_failure)?;
+    let facts = client.facts_of(&summary.session, std::slice::from_ref(&call)).await.map_err(client_failure)?;
     let account = account(&summary, &facts, &call).ok_or_else(|| Failure::usage(format!("{id} was not found")))?;
     if format == Listing::Json {
         to_stdout(&serde_json::to_string(&account).unwrap_or_default());

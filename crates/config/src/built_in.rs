@@ -5,14 +5,22 @@
 pub(crate) const NAME: &str = "built-in";
 
 /// The default permission mode is OpenCode's build: everything inside the workspace; ask before leaving it, before
-/// talking to a private address, before reading what usually holds secrets, and when a call repeats itself.
+/// talking to a private address, before reading or writing what usually holds secrets, and when a call repeats itself.
 pub(crate) const TEXT: &str = r#"{
   "permission": {
     "*": "allow",
     "doom_loop": "ask",
     "external_directory": "ask",
     "private_address": "ask",
-    "read": { "*": "allow", "*.env": "ask", "*.env.*": "ask", "*.env.example": "allow" }
+    "read": {
+      "*": "allow",
+      "*.env": "ask", "*.env.*": "ask", ".env*": "ask", "*/.env*": "ask",
+      "*.env.example": "allow", "*.env.sample": "allow", "*.env.template": "allow"
+    },
+    "edit": {
+      "*.env": "ask", "*.env.*": "ask", ".env*": "ask", "*/.env*": "ask",
+      "*.env.example": "allow", "*.env.sample": "allow", "*.env.template": "allow"
+    }
   },
   "limits": { "depth": 3, "children": 200, "tree": 2000, "stream_idle": "5m", "step": "15m", "idle": "10m", "wall": "2h" },
   "concurrency": { "default": 16 },

@@ -80,8 +80,12 @@ const WORDS: [(&str, Neighbour); 13] = [
     (".agents/skills", None),
 ];
 
-/// Named when they set what would lead us, or what we start, somewhere else. They are never loaded.
-const ENV_FILES: [&str; 3] = [".env", ".env.local", ".envrc"];
+/// Files whose names begin so are named when they set what would lead us, or what we start, somewhere else. They are
+/// never loaded.
+const ENV_FILE: &str = ".env";
+
+/// Names of a folder that are looked through for such files; who has more of them hides no power in doing so.
+const NAMES_MAX: usize = 20_000;
 
 /// Where a scan is made.
 #[derive(Debug, Clone, Copy)]
@@ -107,10 +111,17 @@ pub(crate) fn scan(place: Place<'_>, compat: Compat, left: &mut Left) -> Vec<Fou
     for (name, _) in WORDS.iter().filter(|(_, neighbour)| counts(neighbour)) {
         scan.words(&folder.join(name), 0);
     }
-    for name in ENV_FILES {
-        scan.env_file(&folder.join(name));
+    for path in env_files(folder) {
+        scan.env_file(&path);
     }
     scan.found
+}
+
+fn env_files(folder: &Path) -> BTreeSet<PathBuf> {
+    let names = fs::read_dir(folder).into_iter().flatten().take(NAMES_MAX).filter_map(|entry| entry.ok().map(|entry| entry.file_name()));
+    let others = names.filter(|name| name.to_string_lossy().starts_with(ENV_FILE)).map(|name| folder.join(name));
+    // The usual one first of all, so that no crowd of others hides it.
+    std::iter::once(folder.join(ENV_FILE)).chain(others).collect()
 }
 
 /// What may still be looked at.
@@ -278,8 +289,8 @@ fn steering_variable(line: &str) -> Option<&str> {
     let line = line.trim_start();
     let (name, _) = line.strip_prefix("export ").unwrap_or(line).split_once('=')?;
     let name = name.trim();
-    let starts = ["POSSE_", "XDG_", "LD_", "GIT_", "DYLD_"];
-    let ends = ["_BASE_URL", "_API_BASE", "_PROXY", "_proxy"];
+    let starts = ["POSSE_", "CLAUDE_", "CODEX_", "OPENCODE_", "ANTHROPIC_", "OPENAI_", "XDG_", "LD_", "GIT_", "DYLD_"];
+    let ends = ["_BASE_URL", "_API_BASE", "_API_KEY", "_TOKEN", "_PROXY", "_proxy"];
     let whole = ["HOME", "PATH", "ENV", "BASH_ENV", "NODE_OPTIONS", "PYTHONPATH", "PYTHONSTARTUP", "PAGER", "EDITOR", "SHELL"];
     let plain = !name.is_empty() && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_');
     let steers = starts.iter().any(|start| name.starts_with(start)) || ends.iter().any(|end| name.ends_with(end)) || whole.contains(&name);
@@ -342,7 +353,13 @@ mod tests {
             (".agents/skills/s/run.sh", "!`not read`"),
             (".claude/agents/odd.md", "---\n\"ho\\x6fks\": 1\n---\n"),
             (".env", "TOKEN=1\nexport POSSE_HOME=./evil\n ANTHROPIC_BASE_URL = http://x\n# GIT_DIR=1\n"),
+            (
+                ".env.production",
+                "export OPENAI_ORG=x\nCLAUDE_X=1\nCODEX_HOME=1\nOPENCODE_X=1\nANTHROPIC_MODEL=x\nMY_API_KEY=1\nA_TOKEN=1\nPORT=1\n",
+            ),
+            (".env.d/x", "POSSE_HOME=1"),
             (".envrc", "echo hi"),
+            ("a.env", "POSSE_HOME=1"),
             ("AGENTS.md", "!`words`"),
         ]);
         assert_eq!(
@@ -366,6 +383,13 @@ mod tests {
                 ".agents/skills/s/SKILL.md: hooks",
                 ".env: ANTHROPIC_BASE_URL",
                 ".env: POSSE_HOME",
+                ".env.production: ANTHROPIC_MODEL",
+                ".env.production: A_TOKEN",
+                ".env.production: CLAUDE_X",
+                ".env.production: CODEX_HOME",
+                ".env.production: MY_API_KEY",
+                ".env.production: OPENAI_ORG",
+                ".env.production: OPENCODE_X",
             ]
         );
         let quiet: Vec<String> = folder.scan(Compat { opencode: false, claude: false }).into_iter().map(|found| found.file).collect();

@@ -122,9 +122,13 @@ impl Hub {
         let begun: Vec<_> = begun.map(|call| call.call.clone()).collect();
         // What a lost owner's calls left running ends before they are said to be lost.
         outfit.workspace.sweep(&begun).await;
-        // Letters that nobody took in come first: they were posted before whatever is wanted now.
-        let mut opening = vec![wish(Command::TakeOver)];
-        opening.extend(waiting.iter().map(|posted| Mail::Wish { command: command(posted), letter: Some(posted.id.clone()), done: None }));
+        // Letters that nobody took in come first: they were posted before whatever is wanted now. Answers come even before
+        // the take-over, which refuses what nobody has answered.
+        let by_letter = |posted: &Posted| Mail::Wish { command: command(posted), letter: Some(posted.id.clone()), done: None };
+        let (answers, others): (Vec<_>, Vec<_>) = waiting.iter().partition(|posted| matches!(posted.letter, Letter::Answer { .. }));
+        let mut opening: Vec<Mail> = answers.into_iter().map(by_letter).collect();
+        opening.push(wish(Command::TakeOver));
+        opening.extend(others.into_iter().map(by_letter));
         opening.extend(then.into_iter().map(wish));
         self.start(folded, records, owner, outfit, limits, opening).await
     }
@@ -179,7 +183,8 @@ impl Hub {
                 let hash = content_hash(&bytes);
                 blobs.push((hash.clone(), bytes.into()));
                 // After the first fact or the take-over, before anything that could open a turn.
-                opening.insert(1, wish(Command::Configure { head: hash, model: outfit.model.facts().name.clone() }));
+                opening
+                    .insert(after_the_opening(&opening), wish(Command::Configure { head: hash, model: outfit.model.facts().name.clone() }));
                 outfit.head.clone()
             }
         };
@@ -215,6 +220,10 @@ impl Hub {
             waits: None,
         };
         records.iter().for_each(|record| run.weave(record));
+        let looks = run.look_again();
+        if !looks.is_empty() {
+            opening.insert(after_the_opening(&opening) - 1, wish(Command::Rejudge { looks }));
+        }
         let id = run.session.id().clone();
         let taken = opening.iter().filter_map(|mail| if let Mail::Wish { letter, .. } = mail { letter.clone() } else { None }).collect();
         let task = tokio::spawn(run.go(opening));
@@ -252,6 +261,12 @@ fn last_told(records: &[Record]) -> Option<&Part> {
         Event::StepStarted { notes, .. } => notes.iter().find(told),
         _ => None,
     })
+}
+
+/// The place right after the first fact or the take-over.
+fn after_the_opening(opening: &[Mail]) -> usize {
+    let opens = |mail: &Mail| matches!(mail, Mail::Wish { command: Command::Create(_) | Command::TakeOver, .. });
+    opening.iter().position(opens).map_or(0, |at| at + 1)
 }
 
 fn wish(command: Command) -> Mail {

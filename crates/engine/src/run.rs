@@ -13,7 +13,7 @@ use std::{
 use posse_context::Thread;
 use posse_session::{
     Admission, Append, AppendError, BatchId, CallId, CallState, Command, Draft, Effect, EffectKey, Event, Given, Granted, LetterId, Limit,
-    Live as _, Message, Outcome, Ownership, Part, Permit, Progress, Record, Report, Request, Reserved, Scope, Session, Summary, Text,
+    Live as _, Look, Message, Outcome, Ownership, Part, Permit, Progress, Record, Report, Request, Reserved, Scope, Session, Summary, Text,
     Timestamp, ToolChoice, Usage, WAIT_MAX, Wish,
 };
 use tokio::sync::{mpsc, oneshot, watch};
@@ -22,7 +22,7 @@ use crate::{
     lanes::Slot,
     ledger::Ledger,
     spill::{Blobs, spill},
-    work::{CallInput, Desk, HOOK_MAX, Work},
+    work::{CallInput, Desk, HOOK_MAX, Work, parse},
     world::{Outfit, World},
 };
 
@@ -89,11 +89,15 @@ pub(crate) enum Mail {
 impl Mail {
     /// Whether calls are judged because of it.
     fn brings_calls(&self) -> bool {
-        matches!(self, Self::Report { report, .. } if match &**report {
-            Report::Reply { calls, .. } => !calls.is_empty(),
-            Report::Looked { .. } => true,
-            _ => false,
-        })
+        match self {
+            Self::Report { report, .. } => match &**report {
+                Report::Reply { calls, .. } => !calls.is_empty(),
+                Report::Looked { .. } => true,
+                _ => false,
+            },
+            Self::Wish { command, .. } => matches!(command, Command::Rejudge { .. }),
+            Self::Finish { .. } => false,
+        }
     }
 }
 
@@ -223,6 +227,19 @@ impl Run {
             let _ = asks.send(at_rest);
         }
         Ok(ends)
+    }
+
+    /// Looks at the calls that the owner before had judged and not started. What cannot be looked at now fails when it runs.
+    pub(crate) fn look_again(&self) -> Vec<(CallId, Look)> {
+        let judged = self.session.calls().iter().filter(|open| matches!(open.state, CallState::Judged(_) | CallState::Asked { .. }));
+        judged
+            .filter_map(|open| {
+                let wanted = self.inputs.get(&open.call)?;
+                let tool = self.outfit.tool(&wanted.tool).ok()?;
+                let look = tool.look(&parse(&wanted.input).ok()?, &*self.outfit.workspace).ok()?;
+                Some((open.call.clone(), look))
+            })
+            .collect()
     }
 
     /// What was allowed elsewhere since; without an answer of the store what was known stays.

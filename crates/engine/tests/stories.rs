@@ -9,8 +9,8 @@ use std::time::Duration;
 use office::{Office, call, lines, say, settled};
 use posse_models::{Scripted, ScriptedReply};
 use posse_session::{
-    Answer, Asking, Block, By, CallState, Command, Entry, Event, Hold, Limits, Mode, ModelFailure, Outcome, Priority, Scope, SessionId,
-    ToolChoice,
+    Answer, Asking, Block, By, CallState, Command, Entry, Event, Hold, Letter, LetterId, Limits, Mode, ModelFailure, Outcome, Posted,
+    Priority, Scope, SessionId, ToolChoice,
 };
 use serde_json::json;
 
@@ -310,6 +310,42 @@ async fn a_lasting_answer_reaches_as_far_as_it_says() {
         office.run("once more").await;
         assert_eq!(last_outcome(&office).await, "denied", "{scope:?} after it was taken back");
     }
+}
+
+/// The rules that count are those of the process that goes on.
+#[tokio::test(start_paused = true)]
+async fn whoever_takes_over_judges_by_todays_rules() {
+    for (today, expected) in [(json!({"touch": "deny"}), "denied"), (json!({"touch": "allow"}), "done")] {
+        let mut office = Office::new([call("touch", "a"), say("ok")]);
+        (office.rules, office.asking) = (json!({"touch": {"a": "ask"}}), Asking::Open);
+        let handle = office.begin("go").await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        handle.close().await;
+        (office.rules, office.asking) = (today, Asking::Nobody);
+        let handle = office.open(Vec::new()).await;
+        settled(&handle).await;
+        handle.close().await;
+        assert_eq!(last_outcome(&office).await, expected);
+    }
+}
+
+/// The owner and whoever answered it died; the letter is still there, and nobody is left to ask.
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_lies_in_the_inbox_counts_before_the_take_over() {
+    let mut office = Office::new([call("touch", "a"), say("ok")]);
+    (office.rules, office.asking) = (json!({"touch": {"a": "ask"}}), Asking::Open);
+    let handle = office.begin("go").await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let ask = handle.session().unwrap().unwrap().open_asks().next().unwrap().0.clone();
+    handle.close().await;
+    let letter = Letter::Answer { ask, answer: Answer::Yes { scope: Scope::Once } };
+    let posted = Posted { id: LetterId::fresh(&*office.ids), root: office.session.clone(), to: office.session.clone(), letter };
+    posse_session::Inbox::post(&office.memory, posted).await.unwrap();
+    office.asking = Asking::Nobody;
+    let handle = office.open(Vec::new()).await;
+    settled(&handle).await;
+    handle.close().await;
+    assert_eq!(last_outcome(&office).await, "done");
 }
 
 async fn last_outcome(office: &Office) -> &'static str {

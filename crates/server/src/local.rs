@@ -4,14 +4,14 @@
 
 use std::{sync::Arc, time::Duration};
 
-use posse_api::{Ask, Client, ClientError, Delivered, Place, concerns};
+use posse_api::{Ask, Client, ClientError, Delivered, Place, Start, concerns};
 use posse_engine::{World, read_all, restore};
 use posse_session::{
-    Append, Asking, BatchId, BoxFuture, By, CallId, Command, Event, Given, LeaseError, Letter, LetterId, Mode, Posted, ReadError, Record,
-    Rules, Seq, Session, SessionId, Summary,
+    Append, AskId, Asking, BatchId, BoxFuture, By, CallId, Command, Event, Given, LeaseError, Letter, LetterId, Mode, Posted, ReadError,
+    Record, Rules, Seq, Session, SessionId, Summary, Timestamp,
 };
 
-use crate::seek::{self, Sought};
+use crate::seek::Sought;
 
 /// How often a sender looks whether its letter was taken in.
 const LOOK: Duration = Duration::from_millis(20);
@@ -106,11 +106,23 @@ impl Local {
                 break;
             }
         }
-        match found.len() {
-            0 => Err(sought.missing()),
-            1 => Ok(found.remove(0).1),
-            count => Err(seek::ambiguous(sought, found.into_iter().map(|(id, _)| id).collect(), count)),
+        let found = sought.start().only(found, |(id, _)| id)?;
+        found.map(|(_, place)| place).ok_or_else(|| sought.missing())
+    }
+
+    /// Posts a letter to a tree and waits until somebody has taken it in, or nobody can.
+    async fn post_to(&self, root: &SessionId, session: &SessionId, letter: Letter) -> Result<bool, ClientError> {
+        let id = LetterId::fresh(&*self.world.ids);
+        self.world.inbox.post(Posted { id: id.clone(), root: root.clone(), to: session.clone(), letter }).await.map_err(wrong)?;
+        while self.world.inbox.waits(&id).await.map_err(wrong)? {
+            if self.is_run(root).await? {
+                tokio::time::sleep(LOOK).await;
+            } else if self.world.inbox.withdraw(&id).await.map_err(wrong)? {
+                // Nobody would read it, so it is taken back: the caller may become the owner and act.
+                return Ok(false);
+            }
         }
+        Ok(true)
     }
 }
 
@@ -137,21 +149,8 @@ impl Client for Local {
 
     fn find<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<Summary, ClientError>> {
         Box::pin(async move {
-            let all = self.sessions().await?;
-            if let Some(exact) = all.iter().find(|summary| summary.session.as_str() == prefix) {
-                return Ok(exact.clone());
-            }
-            let bare = prefix.strip_prefix(SessionId::PREFIX).unwrap_or(prefix).to_uppercase();
-            let matches = |summary: &&Summary| !prefix.is_empty() && summary.session.as_str()[SessionId::PREFIX.len()..].starts_with(&bare);
-            let mut found: Vec<Summary> = all.iter().filter(matches).cloned().collect();
-            match found.len() {
-                0 => Err(ClientError::Missing(prefix.to_owned())),
-                1 => Ok(found.remove(0)),
-                _ => Err(ClientError::Ambiguous {
-                    prefix: prefix.to_owned(),
-                    matches: found.into_iter().map(|summary| summary.session.0).collect(),
-                }),
-            }
+            let found = Start::new(prefix, SessionId::PREFIX).only(self.sessions().await?, |summary| summary.session.as_str())?;
+            found.ok_or_else(|| ClientError::Missing(prefix.to_owned()))
         })
     }
 
@@ -171,12 +170,24 @@ impl Client for Local {
         })
     }
 
-    fn facts_of<'a>(&'a self, session: &'a SessionId, call: &'a CallId) -> BoxFuture<'a, Result<Vec<Record>, ClientError>> {
+    fn facts_of<'a>(&'a self, session: &'a SessionId, calls: &'a [CallId]) -> BoxFuture<'a, Result<Vec<Record>, ClientError>> {
         Box::pin(async move {
             let mut facts = read_all(&*self.world.log, session, 0).await.map_err(wrong)?;
-            facts.retain(|record| concerns(&record.event, call) || matches!(record.event, Event::Revoked { .. }));
+            let wanted = |event: &Event| calls.iter().any(|call| concerns(event, call));
+            facts.retain(|record| matches!(record.event, Event::Revoked { .. }) || wanted(&record.event));
             restore(&*self.world.log, &mut facts).await.map_err(wrong)?;
             Ok(facts)
+        })
+    }
+
+    fn answered<'a>(&'a self, session: &'a SessionId) -> BoxFuture<'a, Result<Vec<(AskId, Timestamp)>, ClientError>> {
+        Box::pin(async move {
+            let facts = read_all(&*self.world.log, session, 0).await.map_err(wrong)?;
+            let answered = |record: Record| match record.event {
+                Event::Answered { ask, .. } => Some((ask, record.at)),
+                _ => None,
+            };
+            Ok(facts.into_iter().filter_map(answered).collect())
         })
     }
 
@@ -206,17 +217,7 @@ impl Client for Local {
     fn post<'a>(&'a self, session: &'a SessionId, letter: Letter) -> BoxFuture<'a, Result<bool, ClientError>> {
         Box::pin(async move {
             let root = self.find(session.as_str()).await?.root;
-            let id = LetterId::fresh(&*self.world.ids);
-            self.world.inbox.post(Posted { id: id.clone(), root: root.clone(), to: session.clone(), letter }).await.map_err(wrong)?;
-            while self.world.inbox.waits(&id).await.map_err(wrong)? {
-                if self.is_run(&root).await? {
-                    tokio::time::sleep(LOOK).await;
-                } else if self.world.inbox.withdraw(&id).await.map_err(wrong)? {
-                    // Nobody would read it, so it is taken back: the caller may become the owner and act.
-                    return Ok(false);
-                }
-            }
-            Ok(true)
+            self.post_to(&root, session, letter).await
         })
     }
 
@@ -224,7 +225,7 @@ impl Client for Local {
         Box::pin(async move {
             let summary = self.find(session.as_str()).await?;
             loop {
-                if self.is_run(&summary.root).await? && self.post(session, letter.clone()).await? {
+                if self.is_run(&summary.root).await? && self.post_to(&summary.root, session, letter.clone()).await? {
                     return Ok(Delivered::ToOwner);
                 }
                 if self.record(&summary, &letter).await? {

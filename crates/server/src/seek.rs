@@ -2,7 +2,7 @@
 //!
 //! Ids begin with their time, so few sessions can hold one. Pure: which sessions, and which facts of them.
 
-use posse_api::ClientError;
+use posse_api::{ClientError, Start};
 use posse_session::{AskId, CallId, Event, Summary};
 
 /// Characters of an id after its prefix.
@@ -14,12 +14,8 @@ const TIME_LETTERS: usize = 10;
 /// Crockford's base 32, in which ids are written.
 const ALPHABET: &str = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 
-/// More matches than this are not listed: the start was too short to mean anything.
-const MATCHES_MAX: usize = 10;
-
 pub(crate) struct Sought<'a> {
-    asked_for: &'a str,
-    letters: String,
+    start: Start<'a>,
     what: What,
 }
 
@@ -31,25 +27,25 @@ enum What {
 
 impl<'a> Sought<'a> {
     pub(crate) fn call(id: &'a str) -> Self {
-        Self::new(id, CallId::PREFIX, What::Call)
+        Self { start: Start::new(id, CallId::PREFIX), what: What::Call }
     }
 
     pub(crate) fn ask(id: &'a str) -> Self {
-        Self::new(id, AskId::PREFIX, What::Ask)
+        Self { start: Start::new(id, AskId::PREFIX), what: What::Ask }
     }
 
-    fn new(id: &'a str, prefix: &str, what: What) -> Self {
-        Self { asked_for: id, letters: id.strip_prefix(prefix).unwrap_or(id).to_uppercase(), what }
+    pub(crate) fn start(&self) -> &Start<'a> {
+        &self.start
     }
 
     /// Nothing else can match.
     pub(crate) fn is_whole(&self) -> bool {
-        LETTERS <= self.letters.len()
+        LETTERS <= self.start.letters().len()
     }
 
     /// Whether an id that begins so was made while this session lived.
     pub(crate) fn may_be_in(&self, summary: &Summary) -> bool {
-        let known: String = self.letters.chars().take(TIME_LETTERS).collect();
+        let known: String = self.start.letters().chars().take(TIME_LETTERS).collect();
         let time = |pad: char| {
             let padded = known.chars().chain(std::iter::repeat(pad)).take(TIME_LETTERS);
             padded.fold(0u64, |time, letter| time << 5 | ALPHABET.find(letter).unwrap_or(0) as u64)
@@ -59,29 +55,20 @@ impl<'a> Sought<'a> {
 
     /// The id and the call of a fact that matches.
     pub(crate) fn found<'e>(&self, event: &'e Event) -> Option<(&'e str, &'e CallId)> {
-        let (id, call, prefix) = match (event, self.what) {
-            (Event::Called { call, .. }, What::Call) => (call.as_str(), call, CallId::PREFIX),
-            (Event::Asked { ask, call, .. }, What::Ask) => (ask.as_str(), call, AskId::PREFIX),
+        let (id, call) = match (event, self.what) {
+            (Event::Called { call, .. }, What::Call) => (call.as_str(), call),
+            (Event::Asked { ask, call, .. }, What::Ask) => (ask.as_str(), call),
             _ => return None,
         };
-        let letters = id.strip_prefix(prefix).unwrap_or(id);
-        (!self.letters.is_empty() && letters.starts_with(&self.letters)).then_some((id, call))
+        self.start.matches(id).then_some((id, call))
     }
 
     pub(crate) fn missing(&self) -> ClientError {
         match self.what {
-            What::Call => ClientError::NoCall(self.asked_for.to_owned()),
-            What::Ask => ClientError::NoAsk(self.asked_for.to_owned()),
+            What::Call => ClientError::NoCall(self.start.typed().to_owned()),
+            What::Ask => ClientError::NoAsk(self.start.typed().to_owned()),
         }
     }
-}
-
-pub(crate) fn ambiguous(sought: &Sought<'_>, mut matches: Vec<String>, count: usize) -> ClientError {
-    if MATCHES_MAX < count {
-        matches.truncate(MATCHES_MAX);
-        matches.push(format!("and {} more", count - MATCHES_MAX));
-    }
-    ClientError::Ambiguous { prefix: sought.asked_for.to_owned(), matches }
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use crate::{
     event::{Event, Hold, Record, Segment},
     grant::{Grant, Granted},
     ids::{AskId, CallId, Seq},
-    outcome::{Answer, How, Outcome, Scope},
+    outcome::{Answer, By, How, Outcome, Scope},
     queue::{Waiting, fingerprint},
     rule::{Decision, Verdict},
     state::{Birth, CallState, Configuration, OpenCall, OpenStep, OpenTask, Retry, Session},
@@ -70,7 +70,7 @@ impl Session {
                 }
             }
             Event::Asked { ask, call, decision } => self.set(call, CallState::Asked { ask: ask.clone(), decision: decision.clone() }),
-            Event::Answered { ask, call, answer, .. } => self.apply_answered(ask, call, answer),
+            Event::Answered { ask, call, answer, by } => self.apply_answered(ask, call, answer, *by),
             Event::CallStarted { call, attempt } => {
                 if let Some(open) = self.open_mut(call) {
                     (open.attempts, open.state) = (*attempt, CallState::Running);
@@ -149,16 +149,17 @@ impl Session {
         self.repeats = (print, repeats);
         let state = decision.clone().map_or(CallState::Unlooked, CallState::Judged);
         let (call, tool, repeatable) = (call.clone(), tool.clone(), *repeatable);
-        self.calls.push(OpenCall { call, tool, seq: record.seq, repeatable, attempts: 0, repeats, state, answer: None });
+        self.calls.push(OpenCall { call, tool, seq: record.seq, repeatable, attempts: 0, repeats, state, consented: false, answer: None });
     }
 
-    fn apply_answered(&mut self, ask: &AskId, call: &CallId, answer: &Answer) {
+    fn apply_answered(&mut self, ask: &AskId, call: &CallId, answer: &Answer, by: By) {
         let Some(open) = self.open_mut(call) else { return };
         let CallState::Asked { decision, .. } = open.state.clone() else { return };
         let verdict = match answer {
             Answer::Yes { .. } | Answer::Words { .. } => Verdict::Allow,
             Answer::No { .. } => Verdict::Deny,
         };
+        open.consented = verdict == Verdict::Allow && by != By::Policy;
         if let Answer::Words { say } = answer {
             open.answer = Some(say.clone());
         }

@@ -44,6 +44,10 @@ pub enum Command {
     },
     /// The first thing an owner says after folding a log it did not write.
     TakeOver,
+    /// Calls that the owner before had judged and not started, looked at anew: today's rules count.
+    Rejudge {
+        looks: Vec<(CallId, Look)>,
+    },
     /// A limit of the tree is used up and the turn ends here.
     Limit {
         limit: Limit,

@@ -18,7 +18,7 @@ use crate::{
     seams::Look,
     state::{CallState, OpenCall, Session},
     task::To,
-    text::{Text, clip},
+    text::{Text, clip, one_line},
     words,
 };
 
@@ -40,8 +40,11 @@ const TOUCHES_MAX: usize = 8;
 /// Words in an event that cannot leave it for a blob: an error, a refusal, a title. Two paragraphs.
 const WORDS_BYTES_MAX: usize = 2 * 1024;
 
+/// A title is one line of a list.
+const TITLE_BYTES_MAX: usize = 512;
+
 /// Why a line was asked about or denied: one command of it and a reason.
-const WHY_BYTES_MAX: usize = 512;
+const WHY_BYTES_MAX: usize = 256;
 
 /// A reply of more parts than this does not say where its calls stood; they follow it in order.
 const PARTS_MAX: usize = 64;
@@ -49,8 +52,7 @@ const PARTS_MAX: usize = 64;
 impl Given<'_> {
     /// What an ask comes to without anybody being asked; `None` when somebody is.
     fn answers(&self, decision: &Decision) -> Option<bool> {
-        let keys = decision.touch.iter().map(|touch| &touch.key).chain(decision.offers.iter().map(|offer| &offer.key));
-        let by_mode = decision.touch.is_some() && keys.into_iter().all(|key| self.mode.answers(key));
+        let by_mode = decision.touch.as_ref().is_some_and(|touch| self.mode.answers(&touch.key));
         match self.asking {
             _ if by_mode => Some(true),
             Asking::Nobody => Some(false),
@@ -74,6 +76,7 @@ impl Session {
             Command::Resume { by } if self.hold.is_some() && self.has_more_to_do() => vec![Event::Resumed { by }],
             Command::Resume { .. } => Vec::new(),
             Command::TakeOver => self.take_over(given),
+            Command::Rejudge { looks } => looks.into_iter().flat_map(|(call, look)| self.rejudge(&call, look, given)).collect(),
             Command::Spawn { call, task, spawn, wait } => self.spawn(call, task, *spawn, wait),
             Command::Detach { task } => self.detach(task),
             Command::StopTask { task, by } => match self.tasks.get(&task) {
@@ -173,7 +176,7 @@ impl Session {
                 wire_id: wanted.wire_id.clone(),
                 touches: recorded(wanted.touches()),
                 repeatable: wanted.look.as_ref().is_ok_and(|look| look.repeatable),
-                title: clip(wanted.look.as_ref().map(|look| look.title.clone()).unwrap_or_default(), WORDS_BYTES_MAX),
+                title: one_line(wanted.look.as_ref().map(|look| look.title.clone()).unwrap_or_default(), TITLE_BYTES_MAX),
                 decision: None,
             };
             after.note_repeat(&called);
@@ -217,7 +220,7 @@ impl Session {
 
     /// Today's rules and every ceiling; a repeated call is a touch of its own; a person's grant lifts an ask, never a deny.
     fn judge(&self, tool: &str, mut look: Look, repeats: u32, given: &Given) -> Decision {
-        if REPEATS_MAX <= repeats {
+        if REPEATS_MAX <= repeats && !look.polls {
             if look.touches.is_empty() {
                 look.touches.push(Touch::new(key_of(tool), "*"));
             }
@@ -227,7 +230,7 @@ impl Session {
         let ceiling: Vec<&Rules> = given.ceiling.iter().chain(recorded).collect();
         let Judgement { decision, asked } = judge(tool, &look.touches, look.reader.as_ref(), given.rules, &ceiling);
         let decision = if decision.verdict == Verdict::Ask { self.lifted(decision, asked, given) } else { decision };
-        Decision { touch: decision.touch.map(Touch::clipped), why: clip(decision.why, WHY_BYTES_MAX), ..decision }
+        Decision { touch: decision.touch.map(Touch::clipped), why: one_line(decision.why, WHY_BYTES_MAX), ..decision }
     }
 
     /// An ask after what people have allowed before.
@@ -235,22 +238,23 @@ impl Session {
         let grant = |asked: &AskedFor| self.grants.iter().chain(given.grants).find(|granted| granted.grant.covers(asked));
         let granted = asked.first().and_then(grant);
         let mut open: Vec<AskedFor> = asked.into_iter().filter(|asked| grant(asked).is_none()).collect();
-        // Those that few may answer come first, so that none of them is lost where the list is cut.
+        // What fewest may answer comes first: the ask speaks of it, and a mode that may not answer it answers nothing.
         open.sort_by_key(|asked| (!asked.touch.needs_a_person(), asked.touch.key == "edit"));
         match (open.first(), granted) {
             (None, Some(granted)) => {
                 Decision { verdict: Verdict::Allow, rule: Some(granted.grant.to_string()), origin: words::granted(granted), ..decision }
             }
-            (first, _) => {
-                let about = first.filter(|first| decision.touch.as_ref() != Some(&first.touch)).filter(|_| {
-                    // The touch that was judged first is settled: speak of one that is not.
-                    !open.iter().any(|asked| decision.touch.as_ref() == Some(&asked.touch))
-                });
-                let decision = match about {
-                    Some(about) => Decision::of(Verdict::Ask, Some(about.touch.clone())),
-                    None => decision,
-                };
-                Decision { offers: open.iter().take(TOUCHES_MAX).map(AskedFor::offer).collect(), ..decision }
+            (None, None) => decision,
+            (Some(first), _) => {
+                let offers: Vec<Grant> = open.iter().take(TOUCHES_MAX).filter_map(AskedFor::offer).collect();
+                Decision {
+                    rule: first.rule.clone(),
+                    origin: first.origin.clone(),
+                    why: first.why.clone(),
+                    more: offers.len() < open.len(),
+                    offers,
+                    ..Decision::of(Verdict::Ask, Some(first.touch.clone()))
+                }
             }
         }
     }
@@ -319,7 +323,7 @@ impl Session {
                 let fresh = granted(&ask, *scope, decision);
                 let settled = |decision: &Decision| {
                     let covered = |offer: &Grant| fresh.iter().chain(&self.grants).any(|granted| granted.grant == *offer);
-                    !decision.offers.is_empty() && decision.offers.iter().all(covered)
+                    !decision.more && !decision.offers.is_empty() && decision.offers.iter().all(covered)
                 };
                 for (other, open) in self.open_asks().filter(|(other, _)| **other != ask) {
                     if let CallState::Asked { decision, .. } = &open.state
@@ -368,6 +372,24 @@ impl Session {
             }
         }
         events
+    }
+
+    /// A verdict of an earlier owner after today's rules. A person's yes stands against an ask, never against a deny.
+    fn rejudge(&self, call: &CallId, look: Look, given: &Given) -> Vec<Event> {
+        let Some(open) = self.call(call) else { return Vec::new() };
+        let decision = self.judge(&open.tool, look, open.repeats, given);
+        let allow = |ask: &AskId| {
+            let (ask, call) = (ask.clone(), call.clone());
+            Event::Answered { ask, call, answer: Answer::Yes { scope: Scope::Once }, by: By::Policy }
+        };
+        match (&open.state, decision.verdict) {
+            (CallState::Judged(_) | CallState::Asked { .. }, Verdict::Deny) => self.follow(call, &decision, given),
+            (CallState::Judged(before), Verdict::Ask) if before.verdict == Verdict::Allow && !open.consented => {
+                self.follow(call, &decision, given)
+            }
+            (CallState::Asked { ask, .. }, Verdict::Allow) => vec![allow(ask)],
+            _ => Vec::new(),
+        }
     }
 
     /// Work begun by an owner that is gone cannot be trusted either way. What only reads runs again, a few times.

@@ -9,11 +9,10 @@ use crate::{
     ids::AskId,
     outcome::Scope,
     rule::{Touch, host_of, matches_pattern},
-    text::clip,
 };
 
-/// Grants are kept in events and in the state; a longer one is cut and covers nothing.
-const GRANT_BYTES_MAX: usize = 512;
+/// Grants are kept in events and in the state; a longer one is not offered.
+const GRANT_BYTES_MAX: usize = 256;
 
 /// Something a call would touch that no rule allows: it needs a person.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,20 +20,25 @@ pub struct AskedFor {
     pub touch: Touch,
     /// Only a "yes" to these very words covers it.
     pub exact: bool,
+    /// The rule that asks, where it stands, and what else is to be said: as in a decision.
+    pub rule: Option<String>,
+    pub origin: String,
+    pub why: String,
 }
 
 impl AskedFor {
     pub fn new(touch: Touch, exact: bool) -> Self {
-        Self { touch, exact }
+        Self { touch, exact, rule: None, origin: String::new(), why: String::new() }
     }
 
-    /// What "yes, for longer" would allow.
-    pub(crate) fn offer(&self) -> Grant {
+    /// What "yes, for longer" would allow; nothing when it cannot be remembered as it is.
+    pub(crate) fn offer(&self) -> Option<Grant> {
         let Touch { key, pattern } = &self.touch;
         let widened = if self.exact { None } else { widened(key, pattern) };
         let exact = widened.is_none();
-        let pattern = clip(widened.unwrap_or_else(|| pattern.clone()), GRANT_BYTES_MAX);
-        Grant { key: key.clone(), pattern, exact }
+        let pattern = widened.unwrap_or_else(|| pattern.clone());
+        let fits = pattern.len() <= GRANT_BYTES_MAX && !pattern.contains(char::is_control);
+        fits.then(|| Grant { key: key.clone(), pattern, exact })
     }
 }
 
@@ -78,10 +82,6 @@ pub struct Granted {
 fn widened(key: &str, pattern: &str) -> Option<String> {
     match key {
         "bash" => prefix(pattern),
-        "external_directory" => {
-            let folder = pattern.strip_suffix("/*")?;
-            (!folder.contains(['*', '?'])).then(|| pattern.to_owned())
-        }
         "webfetch" => host_of(pattern).map(|host| format!("domain:{host}")),
         "read" | "edit" | "glob" | "grep" | "list" | "todowrite" | "todoread" => Some("*".to_owned()),
         _ => None,
@@ -229,19 +229,20 @@ mod tests {
             ("edit", "src/a.rs", false, "*", false),
             ("edit", "src/*.rs", true, "src/*.rs", true),
             ("protected", ".posse/x", true, ".posse/x", true),
-            ("external_directory", "/etc/*", false, "/etc/*", false),
-            ("external_directory", "/odd*name/*", false, "/odd*name/*", true),
+            // This folder and none below it: a yes to one file at home is no yes to all that is there.
+            ("external_directory", "/home/me/*", false, "/home/me/*", true),
             ("webfetch", "https://a.example/b?c", false, "domain:a.example", false),
             ("doom_loop", "bash", false, "bash", true),
             ("server_tool", "*", false, "*", true),
         ];
         for (key, pattern, exact, offered, is_exact) in table {
-            let offer = asked(key, pattern, *exact).offer();
+            let offer = asked(key, pattern, *exact).offer().expect("short enough");
             assert_eq!((offer.pattern.as_str(), offer.exact), (*offered, *is_exact), "{key} {pattern}");
             assert!(offer.covers(&asked(key, pattern, *exact)), "{key} {pattern}: the offer covers what asked");
         }
         let long = asked("bash", &"x".repeat(600), true);
-        assert!(!long.offer().covers(&long), "what does not fit is not remembered");
+        assert_eq!(long.offer(), None);
+        assert_eq!(asked("bash", "echo a\nb", true).offer(), None);
     }
 
     #[test]

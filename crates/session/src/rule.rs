@@ -10,14 +10,14 @@ use serde_json::Value;
 
 use crate::{
     grant::{AskedFor, Grant},
-    text::clip,
+    text::one_line,
 };
 
 /// What an event keeps of one touch; a shell command may be as long as a file.
-const TOUCH_BYTES_MAX: usize = 512;
+const TOUCH_BYTES_MAX: usize = 256;
 
 /// Keys that only a person can allow: no rule and no mode does, a rule may only deny.
-const PERSONS: [&str; 2] = ["protected", "question"];
+const PERSONS: [&str; 3] = ["protected", "question", "unreadable"];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -55,14 +55,15 @@ impl Touch {
         Self { key: key.into(), pattern: pattern.into() }
     }
 
-    /// Whether no rule and no mode may allow this: a file that would raise the agent's own rights, a question to the user.
+    /// Whether no rule and no mode may allow this: a file that would raise the agent's own rights, a question to the user,
+    /// a line that nobody can read for sure and that may hold the first.
     pub fn needs_a_person(&self) -> bool {
         needs_a_person(&self.key)
     }
 
     /// As it is recorded. The verdict was on the whole of it, and the call's input has it whole.
     pub(crate) fn clipped(self) -> Self {
-        Self { pattern: clip(self.pattern, TOUCH_BYTES_MAX), ..self }
+        Self { pattern: one_line(self.pattern, TOUCH_BYTES_MAX), ..self }
     }
 }
 
@@ -84,6 +85,9 @@ pub struct Decision {
     /// For an ask: what a wider "yes" would allow from then on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub offers: Vec<Grant>,
+    /// There is more to be allowed than the offers say.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub more: bool,
 }
 
 impl Decision {
@@ -92,7 +96,7 @@ impl Decision {
     }
 
     pub fn of(verdict: Verdict, touch: Option<Touch>) -> Self {
-        Self { verdict, touch, rule: None, origin: String::new(), why: String::new(), offers: Vec::new() }
+        Self { verdict, touch, rule: None, origin: String::new(), why: String::new(), offers: Vec::new(), more: false }
     }
 }
 
@@ -181,7 +185,10 @@ impl Rules {
     /// The rule that takes it out.
     pub fn disabling(&self, key: &str) -> Option<&Rule> {
         let last = self.0.iter().rev().find(|rule| wildcard(key, &rule.key));
-        last.filter(|rule| rule.pattern == "*" && rule.action == Verdict::Deny)
+        // Of commands and skills some may be left: then the model should know the tool, whatever order they stand in.
+        let some_left = |rule: &&Rule| rule.key == key && rule.pattern != "*" && rule.action != Verdict::Deny;
+        let may_be_left = matches!(key, "bash" | "skill") && self.0.iter().any(|rule| some_left(&rule));
+        last.filter(|rule| rule.pattern == "*" && rule.action == Verdict::Deny && !may_be_left)
     }
 
     pub fn then(mut self, later: Self) -> Self {
@@ -205,16 +212,17 @@ pub fn key_of(tool: &str) -> &str {
 pub fn judge(tool: &str, touches: &[Touch], reader: Option<&Reader>, rules: &Rules, ceiling: &[&Rules]) -> Judgement {
     let bare = [Touch::new(key_of(tool), "*")];
     let touches = if touches.is_empty() && reader.is_none() { &bare[..] } else { touches };
-    let mut found = Judgement { decision: Decision::allow(), asked: Vec::new() };
+    let mut found: Option<Judgement> = None;
     for list in std::iter::once(&rules).chain(ceiling) {
         for touch in touches.iter().filter(|touch| reader.is_none_or(|reader| touch.key != reader.0.key())) {
-            found.take_in(list.judgement(touch));
+            found = Some(list.judgement(touch).stricter(found));
         }
         if let Some(reader) = reader {
-            found.take_in(reader.0.judge(list));
+            found = Some(reader.0.judge(list).with_reasons().stricter(found));
         }
     }
-    found
+    // Nothing was checked, which is no reason to allow it.
+    found.unwrap_or_else(|| Judgement { decision: Decision::of(Verdict::Ask, None), asked: Vec::new() })
 }
 
 impl Rules {
@@ -223,7 +231,8 @@ impl Rules {
         let asked = if decision.verdict == Verdict::Ask {
             // Where a rule names some files, a yes to one of them is no yes to all.
             let general = self.matching(touch).is_none_or(|rule| rule.pattern == "*");
-            vec![AskedFor::new(touch.clone(), !general || touch.needs_a_person())]
+            let exact = !general || touch.needs_a_person();
+            vec![AskedFor { rule: decision.rule.clone(), origin: decision.origin.clone(), ..AskedFor::new(touch.clone(), exact) }]
         } else {
             Vec::new()
         };
@@ -232,16 +241,26 @@ impl Rules {
 }
 
 impl Judgement {
-    fn take_in(&mut self, other: Self) {
-        if self.decision.verdict < other.decision.verdict || self.decision.touch.is_none() {
-            self.decision = other.decision;
+    /// What it was decided by is also the reason of the ask it is about.
+    fn with_reasons(mut self) -> Self {
+        let Decision { touch, rule, origin, why, .. } = &self.decision;
+        for asked in self.asked.iter_mut().filter(|asked| touch.as_ref() == Some(&asked.touch)) {
+            (asked.rule, asked.origin, asked.why) = (rule.clone(), origin.clone(), why.clone());
         }
-        for asked in other.asked {
-            match self.asked.iter_mut().find(|known| known.touch == asked.touch) {
+        self
+    }
+
+    /// Both, with the stricter decision; of equals the earlier one.
+    fn stricter(self, earlier: Option<Self>) -> Self {
+        let Some(mut earlier) = earlier else { return self };
+        for asked in self.asked {
+            match earlier.asked.iter_mut().find(|known| known.touch == asked.touch) {
                 Some(known) => known.exact |= asked.exact,
-                None => self.asked.push(asked),
+                None => earlier.asked.push(asked),
             }
         }
+        let decision = if earlier.decision.verdict < self.decision.verdict { self.decision } else { earlier.decision };
+        Self { decision, asked: earlier.asked }
     }
 }
 

@@ -95,6 +95,8 @@ pub struct OpenCall {
     /// How often the same call came in a row, with this one.
     pub repeats: u32,
     pub state: CallState,
+    /// A person said yes to it.
+    pub consented: bool,
     /// What a person said to it.
     pub answer: Option<String>,
 }

@@ -100,7 +100,7 @@ impl Summary {
             }
             Event::Configured { model, .. } => self.model.clone_from(model),
             Event::Queued { .. } if self.status != Status::Running => self.status = Status::Queued,
-            Event::StepStarted { .. } => self.status = Status::Running,
+            Event::StepStarted { .. } | Event::CallStarted { .. } => self.status = Status::Running,
             Event::Replied { usage, .. } => {
                 self.steps += 1;
                 self.usage += *usage;
@@ -138,7 +138,7 @@ impl Summary {
             self.granted.extend(granted(ask, *scope, &open.decision));
         }
         if self.asks.is_empty() {
-            self.status = Status::Running;
+            self.status = Status::Queued;
         }
     }
 }

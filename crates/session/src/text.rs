@@ -41,6 +41,12 @@ impl Text {
     }
 }
 
+/// For lists and records: clipped, and without control characters, which take six bytes each in JSON.
+pub(crate) fn one_line(text: String, bytes_max: usize) -> String {
+    let text = if text.contains(char::is_control) { text.replace(char::is_control, "\u{FFFD}") } else { text };
+    clip(text, bytes_max)
+}
+
 /// A text that stays in its event and is only shown: cut at a letter's edge, with a sign that it was.
 pub fn clip(mut text: String, bytes_max: usize) -> String {
     if bytes_max < text.len() {

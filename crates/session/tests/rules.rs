@@ -248,3 +248,119 @@ fn pathological_patterns_are_fast() {
     assert!(wildcard(&input, &"*a".repeat(5_000)));
     assert!(started.elapsed() < Duration::from_secs(2), "took {:?}", started.elapsed());
 }
+
+/// A reply with one call that touches all of this.
+fn call_touching(play: &mut Play, call: &str, touches: Vec<Touch>) {
+    let mut wanted = common::wanted(call, "touch", call);
+    wanted.look = Ok(posse_session::Look { touches, ..Default::default() });
+    let step = play.session.step().expect("a step").step;
+    let (calls, finish) = (vec![wanted], posse_session::Finish::Calls);
+    play.decide(Command::Report(posse_session::Report::Reply { step, parts: Vec::new(), calls, usage: Default::default(), finish }));
+}
+
+fn asked_decision(play: &Play) -> Decision {
+    let asked = play.log.iter().rev().find_map(|record| match &record.event {
+        posse_session::Event::Asked { decision, .. } => Some(decision.clone()),
+        _ => None,
+    });
+    asked.expect("an ask")
+}
+
+#[test]
+fn an_ask_speaks_of_what_fewest_may_answer() {
+    let mut play = Play::of("say; step");
+    play.rules = parse("*:*:allow, edit:*:ask, external_directory:*:ask");
+    let touches = ["edit", "external_directory", "protected"].map(|key| Touch::new(key, "x")).to_vec();
+    call_touching(&mut play, "c1", touches);
+    let decision = asked_decision(&play);
+    assert_eq!(decision.touch.map(|touch| touch.key).as_deref(), Some("protected"));
+    assert_eq!(decision.offers.iter().map(|offer| offer.key.as_str()).collect::<Vec<_>>(), ["protected", "external_directory", "edit"]);
+    let mut play = Play::of("say; step; mode accept");
+    play.rules = parse("*:*:allow, edit:*:ask, external_directory:*:ask");
+    call_touching(&mut play, "c1", vec![Touch::new("edit", "x"), Touch::new("external_directory", "/y/*")]);
+    let decision = asked_decision(&play);
+    assert_eq!(
+        (decision.touch.map(|touch| touch.key), decision.rule.as_deref()),
+        (Some("external_directory".into()), Some("external_directory(*)"))
+    );
+    assert_eq!(play.session.open_asks().count(), 1, "the mode answers edits, not folders");
+}
+
+/// What a person is shown is cut; what was cut was not allowed.
+#[test]
+fn a_wider_yes_settles_only_what_it_covers_whole() {
+    let many = |count: usize| (0..count).map(|number| Touch::new("ask", format!("tool{number} x"))).collect::<Vec<_>>();
+    let mut play = Play::of("say; step");
+    let first = posse_session::Look { touches: many(8), ..Default::default() };
+    let second = posse_session::Look { touches: many(9), ..Default::default() };
+    let calls =
+        [("c1", first), ("c2", second)].map(|(call, look)| posse_session::Wanted { look: Ok(look), ..common::wanted(call, "ask", call) });
+    let finish = posse_session::Finish::Calls;
+    play.decide(Command::Report(posse_session::Report::Reply {
+        step: 0,
+        parts: Vec::new(),
+        calls: calls.to_vec(),
+        usage: Default::default(),
+        finish,
+    }));
+    play.run("yes session");
+    assert_eq!(play.last_facts(), "answered c1 yes by user");
+    // Names that do not fit are not remembered by their beginning.
+    let long = |end: &str| vec![Touch::new("ask", format!("{}{end}", "a".repeat(600)))];
+    let mut play = Play::of("say; step");
+    call_touching(&mut play, "c1", long("1"));
+    assert!(asked_decision(&play).more && asked_decision(&play).offers.is_empty());
+    play.run("yes session; start; finish ok; step");
+    call_touching(&mut play, "c2", long("2"));
+    assert_eq!(play.last_facts(), "replied 1, called c2 ask, asked c2 ask");
+}
+
+/// The rules of whoever goes on count, in both directions; a person's yes stands against an ask, never against a deny.
+#[test]
+fn a_new_owner_judges_again() {
+    let rows = [
+        ("reply +ask", "*:*:allow", "answered c1 yes by policy"),
+        ("reply +ask", "ask:*:deny", "c1 denied"),
+        ("reply +ask", "ask:*:ask", ""),
+        ("reply +ask; yes once", "ask:*:ask", ""),
+        ("reply +ask; yes once", "ask:*:deny", "c1 denied"),
+        ("reply +touch", "touch:*:ask", "asked c1 touch"),
+        ("reply +touch", "touch:*:deny", "c1 denied"),
+        ("mode bypass; reply +ask", "ask:*:ask", "asked c1 ask, answered c1 yes by policy"),
+        ("reply +touch; start", "touch:*:deny", ""),
+    ];
+    for (script, today, expected) in rows {
+        let mut play = Play::of(&format!("say; step; {script}"));
+        play.rules = parse(today);
+        let open = &play.session.calls()[0];
+        let look = posse_session::Look { touches: vec![Touch::new(open.tool.clone(), "x")], ..Default::default() };
+        let looks = vec![(open.call.clone(), look)];
+        play.decide(Command::Rejudge { looks });
+        assert_eq!(play.last_facts(), expected, "{script} under {today}");
+    }
+}
+
+#[test]
+fn odd_characters_do_not_make_an_event_too_large() {
+    let mut play = Play::of("say; step");
+    let touches = (0..12).map(|number| Touch::new("ask", format!("{number}{}", "\u{1}\"\\".repeat(300)))).collect();
+    call_touching(&mut play, "c1", touches);
+    for event in &play.facts {
+        let bytes = serde_json::to_string(event).expect("json").len();
+        assert!(bytes <= posse_session::EVENT_BYTES_MAX, "{} has {bytes} bytes", event.name());
+    }
+}
+
+/// Looking at a running command again is no loop.
+#[test]
+fn a_poll_may_be_repeated() {
+    for (polls, expected) in [(false, "replied 1, called c4 ask, asked c4 doom_loop"), (true, "replied 1, called c4 allow")] {
+        let mut play =
+            Play::of("say; step; reply +touch=x; start; finish ok; step; reply +touch=x; start; finish ok; step; reply +touch=x; no; step");
+        let look = posse_session::Look { touches: vec![Touch::new("touch", "x")], polls, ..Default::default() };
+        let calls = vec![posse_session::Wanted { look: Ok(look), ..common::wanted("c4", "touch", "x") }];
+        let (step, finish) = (play.session.step().expect("a step").step, posse_session::Finish::Calls);
+        play.decide(Command::Report(posse_session::Report::Reply { step, parts: Vec::new(), calls, usage: Default::default(), finish }));
+        assert_eq!(play.last_facts(), expected);
+    }
+}

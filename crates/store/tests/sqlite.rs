@@ -47,6 +47,23 @@ async fn asks_are_found_by_an_index() {
 }
 
 #[tokio::test]
+async fn open_asks_outlive_their_views() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut owner_store = open(folder.path());
+    let mut owner = Owner::of(&owner_store, "ses_a").await;
+    let decision = posse_session::Decision::of(posse_session::Verdict::Ask, None);
+    let asked =
+        posse_session::Event::Asked { ask: posse_session::AskId::new("ask_1"), call: posse_session::CallId::new("call_1"), decision };
+    owner.append(vec![created("ses_a"), queued("hello"), asked]).await;
+    drop(owner);
+    for spoil in ["DELETE FROM summaries", "UPDATE summaries SET version = 1, body = '{}'"] {
+        raw(folder.path()).execute(spoil, []).unwrap();
+        owner_store = open(folder.path());
+        assert_eq!(owner_store.with_asks().await.unwrap().len(), 1, "{spoil}");
+    }
+}
+
+#[tokio::test]
 async fn two_handles_see_each_others_writes() {
     let folder = tempfile::tempdir().unwrap();
     let (one, two) = (open(folder.path()), open(folder.path()));

@@ -101,7 +101,7 @@ impl Tool for Bash {
         };
         let line = ShellLine::new(wanted.command, &folder, workspace);
         let touches = line.touches().into_iter().chain(outside).collect();
-        Ok(Look { touches, repeatable: false, title: wanted.title, reader: Some(Reader(Arc::new(line))) })
+        Ok(Look { touches, repeatable: false, title: wanted.title, reader: Some(Reader(Arc::new(line))), ..Look::default() })
     }
 
     fn run<'a>(&'a self, call: &'a ToolCall, context: &'a ToolContext) -> BoxFuture<'a, Outcome> {

@@ -74,7 +74,7 @@ impl Tool for BashOutput {
     }
 
     fn look(&self, input: &Value, _workspace: &dyn Workspace) -> Result<Look, String> {
-        Ok(Look { repeatable: true, title: title(&wanted(input)?.shell), ..Look::default() })
+        Ok(Look { repeatable: true, polls: true, title: title(&wanted(input)?.shell), ..Look::default() })
     }
 
     fn run<'a>(&'a self, call: &'a ToolCall, context: &'a ToolContext) -> BoxFuture<'a, Outcome> {

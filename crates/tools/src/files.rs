@@ -146,8 +146,11 @@ pub(crate) fn write_with_mode(path: &Path, text: &[u8], mode: Option<u32>, priva
     }
     temporary.file.sync_all()?;
     let written = identity(&temporary.file.metadata()?);
+    // Both under the lock: whoever looks in between would take the new file for somebody else's.
+    let mut ours = ours();
     temporary.into_place(name)?;
-    ours().note(path, written);
+    ours.note(path, written);
+    drop(ours);
     sync_folder(&folder)
 }
 

@@ -112,6 +112,8 @@ fn split(start: &Path, pattern: &str) -> (PathBuf, String) {
     let front = parts[..plain].join("/");
     let folder = if plain == 1 && front.is_empty() { PathBuf::from("/") } else { absolute(start, &front) };
     let rest = parts[plain..].join("/");
+    // `src/` means what is in it.
+    let rest = if rest.is_empty() { "**".to_owned() } else { rest };
     match rest.contains('/') || plain != 0 {
         true => (folder, rest),
         false => (folder, format!("**/{rest}")),
@@ -123,8 +125,8 @@ fn find(wanted: &Wanted, root: &Path, private: &Private, stopped: &dyn Fn() -> b
     let trouble = |error: io::Error| trouble(&wanted.place, &error);
     match wanted.place.find() {
         Ok(found) if found.metadata.is_dir() => {}
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(trouble(error)),
-        _ => return Err(format!("glob: the folder {} does not exist.", wanted.place.name)),
+        Ok(_) => return Err(format!("{} is not a folder; use read for a file.", wanted.place.name)),
+        Err(error) => return Err(trouble(error)),
     }
     let mut found: Vec<(SystemTime, PathBuf)> = Vec::new();
     let mut total = 0;
@@ -142,7 +144,9 @@ fn find(wanted: &Wanted, root: &Path, private: &Private, stopped: &dyn Fn() -> b
     found.sort_by(|one, other| other.0.cmp(&one.0).then_with(|| one.1.cmp(&other.1)));
     found.truncate(SHOWN_MAX);
     let mut output = if found.is_empty() {
-        format!("No files match {} in {} (files that .gitignore excludes are not searched).", wanted.pattern, wanted.place.name)
+        let is_folder = private.find(&folder.join(&wanted.pattern)).is_ok_and(|found| found.metadata.is_dir());
+        let hint = if is_folder { format!(" {0} is a folder; its files match {0}/**.", wanted.pattern) } else { String::new() };
+        format!("No files match {} in {} (files that .gitignore excludes are not searched).{hint}", wanted.pattern, wanted.place.name)
     } else {
         found.iter().map(|(_, path)| visible(&name_in(root, path))).collect::<Vec<_>>().join("\n")
     };
@@ -169,6 +173,7 @@ mod tests {
             ("/*.conf", "/", "*.conf"),
             ("../a/b.txt", "/w/../a", "b.txt"),
             ("a.txt", "/w", "**/a.txt"),
+            ("src/", "/w/src", "**"),
         ] {
             assert_eq!(split(Path::new("/w"), pattern), (PathBuf::from(folder), rest.to_owned()), "{pattern}");
         }

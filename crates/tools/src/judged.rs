@@ -99,8 +99,10 @@ impl Bound {
     /// Whether what stands there now was judged, or was put there by one of our own calls. Nothing is always fine: what
     /// is made anew replaces nobody's work.
     fn covers(&self, place: &Place) -> bool {
+        // Locked before it is looked at, so that no call of ours replaces it meanwhile.
+        let ours = ours();
         let now = place.identity();
-        self.files.contains(&now) || now.is_none_or(|now| ours().wrote(&place.real, now))
+        self.files.contains(&now) || now.is_none_or(|now| ours.wrote(&place.real, now))
     }
 }
 

@@ -1,4 +1,4 @@
-//! What an agent can do by itself: eight built-in tools, the folder they act in, and the keeper of their processes.
+//! What an agent can do by itself: the built-in tools, the folder they act in, and the keeper of their processes.
 //!
 //! Nothing here asks for permission or knows the loop. A tool says what it would touch (`look`), and when it runs it is
 //! allowed to. Every process starts below the keeper (`keeper/`), so none outlives posse. Words in here are for the model.
@@ -52,7 +52,7 @@ pub use path_verdict::{PathOp, PathVerdict, Whereabouts, judge_path};
 use posse_session::Tool;
 pub use process_table::sweep;
 pub use restore::{RecordedFile, content_hash, reversed};
-pub use shell::{ShellVerdict, Surroundings, judge_shell};
+pub use shell::{Files, ShellVerdict, Surroundings, judge_shell};
 pub use shells::Shells;
 pub use text::{Capped, cap, cap_to_spool, clean};
 pub use workspace::LocalWorkspace;

@@ -118,6 +118,9 @@ fn show(place: &Place, left_out: &Override, project: &Path, walk: &mut Walk<'_>,
     let shown = choose(&place.real, &tree);
     let mut page = Page { tree: &tree, shown: &shown, output: format!("{}/\n", place.name.trim_end_matches('/')), lines: 0, unopened: 0 };
     page.render(&place.real, 1);
+    if page.lines == 0 {
+        page.output.push_str("  (empty, or everything in it is left out)\n");
+    }
     if page.unopened != 0 {
         page.output.push_str(&format!("({} folders marked … were not opened; call list with their path)\n", page.unopened));
     }

@@ -56,6 +56,8 @@ pub(crate) struct Place {
     pub(crate) is_folder: bool,
     inside: bool,
     readable: bool,
+    /// In a folder whose files speak for the user.
+    guarded: bool,
     root: Root,
 }
 
@@ -82,7 +84,8 @@ impl Place {
         let readable = inside || workspace.readable_roots().iter().any(|root| real.starts_with(root));
         let (linked, spelled) = (tidied != real, Some(spelled).filter(|spelled| *spelled != name));
         let is_folder_name = is_folder_name(path);
-        let mut place = Self { real, name, spelled, linked, is_folder_name, is_folder: false, inside, readable, root };
+        let guarded = workspace.guarded_roots().iter().any(|root| real.starts_with(root));
+        let mut place = Self { real, name, spelled, linked, is_folder_name, is_folder: false, inside, readable, guarded, root };
         place.is_folder = place.kind()? == "directory";
         Ok(place)
     }
@@ -154,7 +157,7 @@ impl Place {
 
     /// The names by which this is protected. A folder that has to be made counts: to make `.git` is to make what is in it.
     pub(crate) fn protected(&self) -> Vec<&str> {
-        let mut names: Vec<&str> = self.names().filter(|name| is_protected(name)).collect();
+        let mut names: Vec<&str> = self.names().filter(|name| self.guarded || is_protected(name)).collect();
         let made = |path: &Path| is_protected(&name_in(self.root.path(), path));
         if names.is_empty() && self.inside && self.missing().skip(1).any(made) {
             names.push(&self.name);
@@ -334,7 +337,7 @@ fn words(error: &io::Error) -> String {
 }
 
 /// Without `.` and `..`, by spelling only.
-fn tidy(path: &Path) -> PathBuf {
+pub(crate) fn tidy(path: &Path) -> PathBuf {
     let mut done = PathBuf::new();
     for part in path.components() {
         match part {

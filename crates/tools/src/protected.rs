@@ -4,6 +4,8 @@
 //! Pure: a path inside the project in, yes or no out, in any folder and compared without regard to case. Links and `..`
 //! are the business of whoever made the path.
 
+use posse_session::wildcard;
+
 /// File names, in any folder.
 const NAMES: &[&str] = &[
     // Our own settings and the neighbours', which we read: rules, hooks, servers, providers.
@@ -119,6 +121,24 @@ pub(crate) fn is_protected(inside: &str) -> bool {
     }
     let path = format!("/{}/", components.join("/"));
     STRETCHES.iter().any(|stretch| path.contains(&format!("/{}/", stretch.trim_end_matches('/'))))
+}
+
+/// Whether a path with wildcards could be one that `is_protected` names. A star at the start of a name matches no dot;
+/// and a pattern that is mostly wildcard is no way to write `AGENTS.md`.
+pub(crate) fn could_be_protected(pattern: &str) -> bool {
+    let folded = folded(pattern);
+    let parts: Vec<&str> = folded.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
+    let Some(last) = parts.last() else { return false };
+    let matches = |part: &str, name: &str| wildcard(name, part) && (!name.starts_with('.') || part.starts_with('.'));
+    let named = |name: &&&str| {
+        let letters = last.chars().filter(|letter| !matches!(letter, '*' | '?')).count();
+        matches(last, name) && (name.starts_with('.') || name.chars().count() < 2 * letters)
+    };
+    NAMES.iter().chain(HOLDERS).any(|name| named(&name))
+        || STRETCHES.iter().chain(&[".claude/settings.json"]).any(|stretch| {
+            let wanted: Vec<&str> = stretch.trim_end_matches('/').split('/').collect();
+            parts.windows(wanted.len()).any(|window| window.iter().zip(&wanted).all(|(part, name)| matches(part, name)))
+        })
 }
 
 /// As the most forgiving file system would compare it: without case, without letters that are not seen, wide letters as

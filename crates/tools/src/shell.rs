@@ -26,6 +26,7 @@ mod wrappers;
 use std::path::PathBuf;
 
 use judging::Judge;
+pub(crate) use judging::outside_touch;
 use posse_session::{AskedFor, Rules, Touch, Verdict};
 
 /// Longer than any line written by hand; a longer one is only searched for what is denied.
@@ -39,7 +40,7 @@ const COMMANDS_MAX: usize = 1_000;
 
 /// Work for one line; a unit is about a microsecond of a build without optimisation. An ordinary line takes a few hundred,
 /// one of 32 KiB that writes a file by a here-document some ten thousand. More is only searched for what is denied.
-const WORK_MAX: usize = 250_000;
+const WORK_MAX: usize = 200_000;
 
 /// Where the line would run. Paths are absolute; `root` and `cwd` are without links.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,6 +66,15 @@ pub struct ShellVerdict {
     /// no wildcard may cover; its pattern has the words around the command too, or is the whole line where nobody can
     /// know what runs.
     pub asking: Vec<AskedFor>,
+    pub files: Files,
+}
+
+/// Files by name, relative to the root or absolute outside of it: what rules that deny reading or editing them are about.
+/// A word that could be a name counts as one.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Files {
+    pub named: Vec<String>,
+    pub written: Vec<String>,
 }
 
 /// Judges a line by the rules whose key matches `bash`.

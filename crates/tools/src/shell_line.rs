@@ -1,17 +1,24 @@
 //! A shell line as the kernel judges it: the reading that goes with a look, and what the line touches besides commands.
 //!
-//! The verdict itself is `shell.rs`; here it only meets the seams. Knows no session and asks nobody.
+//! The verdict on commands is `shell.rs`; here it meets the rules of other keys. A rule that denies a file denies it to
+//! commands too, as far as their words name it. Knows no session and asks nobody.
 
 use std::path::{Path, PathBuf};
 
 use posse_session::{Decision, Judgement, Reading, Rule, Rules, Touch, Verdict, Workspace};
 
-use crate::shell::{Surroundings, judge_shell};
+use crate::{
+    paths::{is_secret, name_in, real, tidy},
+    protected::is_protected,
+    shell::{Files, Surroundings, judge_shell, outside_touch},
+};
 
 #[derive(Debug)]
 pub(crate) struct ShellLine {
     command: String,
     surroundings: Surroundings,
+    touches: Vec<Touch>,
+    files: Files,
 }
 
 impl ShellLine {
@@ -19,14 +26,57 @@ impl ShellLine {
     pub(crate) fn new(command: &str, folder: &Path, workspace: &dyn Workspace) -> Self {
         let home = std::env::var_os("HOME").map_or_else(|| PathBuf::from("/"), PathBuf::from);
         let surroundings = Surroundings { root: workspace.root().to_owned(), cwd: folder.to_owned(), home };
-        Self { command: command.to_owned(), surroundings }
+        // What is touched is the same under all rules, so it is asked of a list that denies nothing.
+        let everything = Rule { key: "*".into(), pattern: "*".into(), action: Verdict::Allow, origin: String::new() };
+        let found = judge_shell(command, &Rules(vec![everything]), &surroundings);
+        let (mut touches, mut files) = (found.touches, found.files);
+        add_linked(&mut touches, &mut files, workspace.root());
+        let guarded = |path: &&String| workspace.guarded_roots().iter().any(|root| Path::new(path).starts_with(root));
+        touches.extend(files.written.iter().filter(guarded).map(|path| Touch::new("protected", path)));
+        Self { command: command.to_owned(), surroundings, touches, files }
     }
 
-    /// Commands, files, folders outside. The same under all rules, so it is asked of a list that denies nothing.
+    /// Commands, files, folders outside.
     pub(crate) fn touches(&self) -> Vec<Touch> {
-        let everything = Rule { key: "*".into(), pattern: "*".into(), action: Verdict::Allow, origin: String::new() };
-        judge_shell(&self.command, &Rules(vec![everything]), &self.surroundings).touches
+        self.touches.clone()
     }
+
+    /// The rule that denies a file the line names. To deny all reading says nothing about commands; to deny all editing does.
+    fn denied_file(&self, rules: &Rules) -> Option<Decision> {
+        let named = self.files.named.iter().map(|path| (Touch::new("read", path), false));
+        let written = self.files.written.iter().map(|path| (Touch::new("edit", path), true));
+        let denies = |(touch, all): (Touch, bool)| {
+            let rule = rules.matching(&touch)?;
+            (rule.action == Verdict::Deny && (all || rule.pattern != "*")).then(|| rules.judge(&touch))
+        };
+        named.chain(written).find_map(denies)
+    }
+}
+
+/// Names that are links, or lead through one, are also what they lead to: out of the project, to a secret, to a protected file.
+fn add_linked(touches: &mut Vec<Touch>, files: &mut Files, root: &Path) {
+    let follow = |names: &mut Vec<String>, write: bool, touches: &mut Vec<Touch>| {
+        for name in names.clone() {
+            let spelled = root.join(&name);
+            let Ok(target) = real(&spelled) else { continue };
+            if target == tidy(&spelled) {
+                continue;
+            }
+            let leads_to = name_in(root, &target);
+            if !target.starts_with(root) {
+                touches.push(outside_touch(&target));
+            }
+            if is_secret(&leads_to) {
+                touches.push(Touch::new("read", &leads_to));
+            }
+            if write && is_protected(&leads_to) {
+                touches.push(Touch::new("protected", &leads_to));
+            }
+            names.push(leads_to);
+        }
+    };
+    follow(&mut files.named, false, touches);
+    follow(&mut files.written, true, touches);
 }
 
 impl Reading for ShellLine {
@@ -36,6 +86,9 @@ impl Reading for ShellLine {
 
     fn judge(&self, rules: &Rules) -> Judgement {
         let found = judge_shell(&self.command, rules, &self.surroundings);
+        if let Some(decision) = self.denied_file(rules).filter(|_| found.verdict != Verdict::Deny) {
+            return Judgement { decision, asked: Vec::new() };
+        }
         let touch = found.asking.first().map_or_else(|| Touch::new("bash", &self.command), |asked| asked.touch.clone());
         // The rule has a place of its own in the decision.
         let named = found.rule.as_ref().and_then(|rule| found.why.strip_suffix(&format!(": rule {rule}")));

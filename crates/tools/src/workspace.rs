@@ -19,6 +19,7 @@ pub struct LocalWorkspace {
     keeper: Arc<Keeper>,
     readable_roots: Vec<PathBuf>,
     private_roots: Vec<PathBuf>,
+    guarded_roots: Vec<PathBuf>,
 }
 
 impl LocalWorkspace {
@@ -33,7 +34,7 @@ impl LocalWorkspace {
         }
         // Opened once: whatever is put in its place later is another folder.
         let root = Root::open(&root)?;
-        Ok(Self { root, cwd, keeper, readable_roots: Vec::new(), private_roots: Vec::new() })
+        Ok(Self { root, cwd, keeper, readable_roots: Vec::new(), private_roots: Vec::new(), guarded_roots: Vec::new() })
     }
 
     /// Folders outside the root that may be read without asking: the spool, skills. They may not exist yet.
@@ -44,6 +45,12 @@ impl LocalWorkspace {
     }
 
     /// Folders that no tool may open inside this process, except readable roots in them: where posse's databases are.
+    /// Folders that only a person lets an agent write to.
+    pub fn with_guarded_roots(mut self, roots: impl IntoIterator<Item = PathBuf>) -> Self {
+        self.guarded_roots = roots.into_iter().map(|root| crate::paths::real(&root).unwrap_or(root)).collect();
+        self
+    }
+
     pub fn with_private_roots(mut self, roots: impl IntoIterator<Item = PathBuf>) -> Self {
         self.private_roots = roots.into_iter().map(|root| crate::paths::real(&root).unwrap_or(root)).collect();
         self
@@ -69,6 +76,10 @@ impl Workspace for LocalWorkspace {
 
     fn private_roots(&self) -> &[PathBuf] {
         &self.private_roots
+    }
+
+    fn guarded_roots(&self) -> &[PathBuf] {
+        &self.guarded_roots
     }
 
     fn spawn<'a>(&'a self, line: CommandLine) -> BoxFuture<'a, Result<Arc<dyn Process>, SpawnError>> {

@@ -155,11 +155,12 @@ async fn what_is_left_in_the_background_is_ended_and_said() {
         "started\n(1 processes left in the background were ended; background processes do not outlive their command)\n"
     );
     assert_eq!(alive(call.id.as_str()), 0);
-    assert_eq!(
-        office.say("bash", json!({"command": "echo a | tee >(sleep 0.02; cat >&2)"})).await,
-        "a\na\n",
-        "a process substitution may finish"
-    );
+    // A process substitution may finish. On a busy machine its moment may be over too soon.
+    let mut seen = Vec::new();
+    while seen.len() < 20 && !seen.contains(&"a\na\n".to_owned()) {
+        seen.push(office.say("bash", json!({"command": "echo a | tee >(sleep 0.02; cat >&2)"})).await);
+    }
+    assert!(seen.contains(&"a\na\n".to_owned()), "{seen:?}");
 }
 
 #[tokio::test]

@@ -44,7 +44,14 @@ async fn glob_finds_what_a_person_would() {
         (json!({"pattern": office.root.join("src/m*")}), "src/main.rs"),
         (json!({"pattern": "target/*.rs"}), "target/out.rs"),
         (json!({"pattern": "*.java"}), "No files match *.java in . (files that .gitignore excludes are not searched)."),
-        (json!({"pattern": "*.rs", "path": "nowhere"}), "failed: glob: the folder nowhere does not exist."),
+        (json!({"pattern": "src/"}), "src/lib.rs\nsrc/main.rs"),
+        (
+            json!({"pattern": "src"}),
+            "No files match src in . (files that .gitignore excludes are not searched). src is a folder; its files match src/**.",
+        ),
+        (json!({"pattern": "*.rs", "path": "nowhere"}), "failed: nowhere does not exist."),
+        (json!({"pattern": "srv/*.rs"}), "failed: srv does not exist. Did you mean src?"),
+        (json!({"pattern": "*.rs", "path": "src/lib.rs"}), "failed: src/lib.rs: a file stands in this path where a folder must be."),
     ] {
         assert_eq!(office.say("glob", input.clone()).await, answer, "{input}");
     }
@@ -138,6 +145,7 @@ async fn list_is_wide_before_deep() {
     );
     assert_eq!(office.say("list", json!({"path": "src", "ignore": ["main*"]})).await, "src/\n  lib.rs\n");
     assert_eq!(office.say("list", json!({"path": "src/lib.rs"})).await, "failed: src/lib.rs is not a folder; use read for a file.");
+    assert_eq!(office.say("list", json!({"path": "src", "ignore": "*"})).await, "src/\n  (empty, or everything in it is left out)\n");
     for n in 0..300 {
         office.file(&format!("aaa/{n:03}/x"), "");
     }

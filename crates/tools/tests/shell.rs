@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mutate::{Dice, respelled, wrapped};
+use mutate::{Dice, random_line, respelled, wrapped};
 use posse_session::{Rule, Rules, Touch, Verdict};
 use posse_tools::{Surroundings, judge_shell};
 
@@ -95,9 +95,9 @@ fn verdicts_of_lines() {
     let mut out = std::fs::File::create(std::env::var_os("POSSE_SHELL_OUT").unwrap()).unwrap();
     for line in text.lines() {
         let command: String = serde_json::from_str(line).unwrap();
-        let started = Instant::now();
+        let started = processor_time();
         let found = judge_shell(&command, &list, &surroundings());
-        let micros = started.elapsed().as_micros();
+        let micros = (processor_time() - started).as_micros();
         // At once, so that a crash tells on which line.
         writeln!(out, "{}", serde_json::to_string(&(found.verdict, found.why, micros)).unwrap()).unwrap();
     }
@@ -106,13 +106,27 @@ fn verdicts_of_lines() {
 #[test]
 fn our_own_cases_pass() {
     let mut wrong = Vec::new();
-    for (list, command, wanted, why) in cases::CASES.iter().chain(cases::MORE) {
+    for (list, command, wanted, why) in cases::CASES.iter().chain(cases::MORE).chain(cases::HIDDEN) {
         let found = judge_shell(command, &rules(list), &surroundings());
         if found.verdict != *wanted {
             wrong.push(format!("{command:?}: wanted {wanted:?}, found {:?} because {} ({why})", found.verdict, found.why));
         }
     }
-    assert!(wrong.is_empty(), "{} of {} wrong:\n{}", wrong.len(), cases::CASES.len() + cases::MORE.len(), wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} of {} wrong:\n{}",
+        wrong.len(),
+        cases::CASES.len() + cases::MORE.len() + cases::HIDDEN.len(),
+        wrong.join("\n")
+    );
+}
+
+#[test]
+fn what_is_not_known_has_a_sign_people_can_read() {
+    let found = judge_shell("ls /proc/$$/fd", &rules(cases::SOME), &surroundings());
+    assert!(found.touches.iter().any(|touch| touch.pattern == "/proc/?/*"), "{:?}", found.touches);
+    let found = judge_shell("curl x | sh", &rules(cases::MOST), &surroundings());
+    assert!(!found.why.starts_with("``"), "{}", found.why);
 }
 
 #[test]
@@ -188,10 +202,10 @@ fn seed() -> u64 {
     seed
 }
 
-const DENIED_ROUNDS: u64 = 30_000;
-const ALLOWED_ROUNDS: u64 = 30_000;
-const BASH_ROUNDS: u64 = 5_000;
-const BYTES_ROUNDS: u64 = 2_000;
+const DENIED_ROUNDS: u64 = 100_000;
+const ALLOWED_ROUNDS: u64 = 70_000;
+const BASH_ROUNDS: u64 = 8_000;
+const BYTES_ROUNDS: u64 = 3_000;
 
 /// Far above what the judge's own bound on work allows for; only a hang is longer.
 const JUDGED_WITHIN: Duration = Duration::from_secs(10);
@@ -334,33 +348,32 @@ fn processor_time() -> Duration {
 
 #[test]
 fn random_bytes_neither_panic_nor_hang() {
+    // Half of what threads have by default, and this build's frames are larger than those of a release: an overflow
+    // would end the whole process.
+    let small = std::thread::Builder::new().stack_size(1024 * 1024);
+    small.spawn(judge_random_bytes).unwrap().join().unwrap();
+}
+
+fn judge_random_bytes() {
     let seed = seed();
     let mut dice = Dice::new(seed);
     let most = rules(cases::MOST);
-    let signs: Vec<char> = "$(){}[]'\"`\\;&|<>#!~*?=,.:-+@%^ \n\trmls0x9é".chars().collect();
+    let mut slowest = (Duration::ZERO, String::new());
     for () in Rounds::new(BYTES_ROUNDS) {
-        let length = [8, 64, 700, 65_600][dice.below(4)];
-        let line: String = match dice.below(4) {
-            0 => (0..length).map(|_| char::from(dice.next() as u8)).collect(),
-            1 => (0..length).map(|_| *dice.pick(&signs)).collect(),
-            2 => dice
-                .pick(&[
-                    "$(", "${a[", "((", "\"$(", "`", "{", "[", "${x:-", "$((", "<<E\n", "a=(", "if ", "f() {", "'", "\"", "( ", "{a,", "!",
-                ])
-                .repeat(length / 4),
-            _ => {
-                let unit = (0..1 + dice.below(6)).map(|_| *dice.pick(&signs)).collect::<String>();
-                unit.repeat(length / 4)
-            }
-        };
-        let line: String = line.chars().take(64 * 1024 / 2).collect();
+        let length = [8, 64, 700, 32 * 1024][dice.below(4)];
+        let line = random_line(length, &mut dice);
         let started = processor_time();
         let found = judge_shell(&line, &most, &surroundings());
         let took = processor_time() - started;
         let start: String = line.chars().take(80).collect();
         assert!(took < JUDGED_WITHIN, "seed {seed}: {took:?} for {} bytes of {start:?}", line.len());
         assert!(!found.why.is_empty());
+        assert_eq!(found.verdict == Verdict::Ask, !found.asking.is_empty(), "seed {seed}: {start:?}");
+        if slowest.0 < took {
+            slowest = (took, format!("{} bytes of {start:?}", line.len()));
+        }
     }
+    println!("slowest: {:?} for {}", slowest.0, slowest.1);
 }
 
 #[test]
@@ -374,6 +387,14 @@ fn limits_fail_closed() {
     assert_eq!(judge(format!("echo {}; rm -rf x", "x".repeat(70_000))), Verdict::Deny);
     assert_eq!(judge(format!("{}rm x{}", "echo $(".repeat(40), ")".repeat(40))), Verdict::Deny);
     assert_eq!(judge(format!("{}ls{}", "echo $(".repeat(40), ")".repeat(40))), Verdict::Ask);
+    // A tree as deep as it is long, and work that multiplies.
+    assert_eq!(judge(format!("[[ {}a ]]", "a && ".repeat(4_000))), Verdict::Ask);
+    assert_eq!(judge(format!("{}=1", "a[".repeat(5_000))), Verdict::Ask);
+    assert_eq!(judge("ls a; ".repeat(400)), Verdict::Allow);
+    assert_eq!(judge("eval ".repeat(6_000)), Verdict::Ask);
+    assert_eq!(judge(format!("ls {}", "a ".repeat(12_000))), Verdict::Ask);
+    assert_eq!(judge(format!("ls {}; rm x", "a ".repeat(12_000))), Verdict::Deny);
+    assert_eq!(judge(format!("{}ls $V1", (0..200).map(|number| format!("V{number}=a; ")).collect::<String>())), Verdict::Ask);
     assert_eq!(judge(format!("{}rm x", "env ".repeat(100))), Verdict::Deny);
     assert_eq!(judge(format!("{}ls", "env ".repeat(100))), Verdict::Ask);
 }
@@ -392,6 +413,9 @@ fn the_verdict_tells_why_and_what_it_touches() {
                 .to_vec()
         )
     );
+    let outside = judge_shell("/tmp/x.sh && /usr/bin/git status && ~/bin/y", &rules(cases::MOST), &surroundings());
+    let folders: Vec<&str> = outside.touches.iter().filter(|touch| touch.key != "bash").map(|touch| touch.pattern.as_str()).collect();
+    assert_eq!((outside.verdict, folders), (Verdict::Allow, vec!["/tmp/*", "/home/someone/bin/*"]));
     let denied = judge_shell("ls; nice rm -rf x", &rules(cases::MOST), &surroundings());
     assert_eq!(
         (denied.verdict, denied.why.as_str(), denied.rule.as_deref()),
@@ -433,7 +457,8 @@ fn an_ask_names_each_command_that_asks() {
         ("eval npm publish", &["=bash eval npm publish", "bash npm publish"]),
         ("X=/etc; cat $X/passwd", &["=bash X=/etc; cat $X/passwd"]),
         ("cd /etc && cat passwd", &["=bash cd /etc", "=bash cd /etc && cat passwd"]),
-        ("ls )", &["=bash ls )"]),
+        // What cannot be read may hold what needs a person.
+        ("ls )", &["=bash ls )", "=unreadable ls )"]),
         ("", &["=bash "]),
         ("# nothing", &["=bash # nothing"]),
         ("X=1", &["bash X=1"]),
@@ -449,7 +474,8 @@ fn an_ask_names_each_command_that_asks() {
         assert_eq!(judge_shell(line, &rules(cases::SOME), &surroundings()).asking, [], "{line}");
     }
     let many = (0..600).map(|number| format!("x{number}\n")).collect::<String>();
-    assert_eq!(asks(&many), [format!("=bash {many}")], "a list that was cut stands for nothing");
+    let whole = [format!("=bash {many}"), format!("=unreadable {many}")];
+    assert_eq!(asks(&many), whole, "a list that was cut stands for nothing");
 }
 
 #[test]

@@ -12,12 +12,17 @@ use std::{
     time::{Duration, Instant},
 };
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
 use crate::support::{Answer, Seen, World, call};
 
 /// So many of one reply run at once.
 const AT_ONCE: usize = 10;
+
+/// Runs in the background beside each batch and must not be touched: with it there is always somebody else's process
+/// below the keeper.
+const BESIDE: &str = "sleep 27.5";
 
 /// What it does, how many processes it is at least (the shell that runs the script is one), and the script.
 /// `MARK` is a number of seconds, a bit less than half a minute, that no other script has.
@@ -84,50 +89,66 @@ const NASTY: &[(&str, usize, &str)] = &[
         "export TMUX_TMPDIR=$PWD; if command -v tmux >/dev/null; then tmux -L tmux-MARK -f /dev/null new-session -d 'sleep MARK'; fi; sleep MARK; true"),
 ];
 
-/// The number that marks a script: of seconds, so that a sleep can carry it.
-fn mark(at: usize) -> String {
-    format!("28.{:07}{at:02}", std::process::id())
+/// Which test it is: the two run at the same time and must not take each other's processes for their own.
+#[derive(Clone, Copy)]
+enum Story {
+    Time = 1,
+    Interrupt = 2,
 }
 
-fn world(script: impl Fn(&Seen) -> Answer + Send + Sync + 'static) -> World {
+/// The number that marks a script: of seconds, so that a sleep can carry it.
+fn mark(story: Story, at: usize) -> String {
+    format!("28.{:07}{}{at:02}", std::process::id(), story as u8)
+}
+
+fn world(story: Story, script: impl Fn(&Seen) -> Answer + Send + Sync + 'static) -> World {
     let plan = NASTY.iter().enumerate().fold(World::with(), |plan, (at, (_, _, script))| {
-        plan.file(&format!("nasty/{at}.sh"), &format!("{}\n", script.replace("MARK", &mark(at))))
+        plan.file(&format!("nasty/{at}.sh"), &format!("{}\n", script.replace("MARK", &mark(story, at))))
     });
     plan.script(script)
 }
 
 /// The calls of one batch. The mark is an argument too, so that the shell itself is found.
-fn batch(number: usize, timeout: u32) -> Answer {
-    let scripts = number * AT_ONCE..(number + 1) * AT_ONCE;
-    Answer::calls(scripts.map(|at| call("bash", json!({"command": format!("bash nasty/{at}.sh {}; true", mark(at)), "timeout": timeout}))))
+fn batch(story: Story, number: usize, timeout: u32) -> Answer {
+    let beside = call("bash", json!({"command": BESIDE, "run_in_background": true}));
+    let nasty = (number * AT_ONCE..(number + 1) * AT_ONCE)
+        .map(|at| call("bash", json!({"command": format!("bash nasty/{at}.sh {}; true", mark(story, at)), "timeout": timeout})));
+    Answer::calls(std::iter::once(beside).chain(nasty))
 }
 
 /// Everything on this machine that carries a mark of a batch, by script; the test itself does not count.
-fn marked(number: usize) -> HashMap<usize, Vec<String>> {
-    let marks: Vec<(usize, String)> = (number * AT_ONCE..(number + 1) * AT_ONCE).map(|at| (at, mark(at))).collect();
-    let mut found: HashMap<usize, Vec<String>> = HashMap::new();
+fn marked(story: Story, number: usize) -> HashMap<usize, Vec<(u32, String)>> {
+    let marks: Vec<(usize, String)> = (number * AT_ONCE..(number + 1) * AT_ONCE).map(|at| (at, mark(story, at))).collect();
+    let mut found: HashMap<usize, Vec<(u32, String)>> = HashMap::new();
     for pid in pids().filter(|pid| *pid != std::process::id()) {
         let part = |name: &str| fs::read(format!("/proc/{pid}/{name}")).unwrap_or_default();
         let command = String::from_utf8_lossy(&part("cmdline")).replace('\0', " ");
         let signs = format!("{command} {}", String::from_utf8_lossy(&part("environ")));
         // A zombie has no command line, and is nobody's survivor.
         for (at, _) in marks.iter().filter(|(_, mark)| !command.is_empty() && signs.contains(mark)) {
-            found.entry(*at).or_default().push(format!("{}: {pid} {command}", NASTY[*at].0));
+            found.entry(*at).or_default().push((pid, format!("{}: {pid} {command}", NASTY[*at].0)));
         }
     }
     found
 }
 
-/// What stands below the keeper of this posse, whatever it looks like.
-fn below_the_keeper(posse: u32) -> Vec<String> {
+/// What stands below this posse, whatever it looks like: its number and its command line.
+fn descendants(posse: u32) -> Vec<(u32, String)> {
     let parents: HashMap<u32, u32> = pids().filter_map(|pid| Some((pid, parent(pid)?))).collect();
     let is_below = |pid: u32| std::iter::successors(parents.get(&pid), |above| parents.get(above)).any(|above| *above == posse);
-    let command = |pid: u32| fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default().replace('\0', " ");
-    let below = parents.keys().filter(|pid| is_below(**pid)).map(|pid| (pid, command(*pid)));
-    below
-        .filter(|(_, command)| !command.is_empty() && !command.contains("__keeper"))
-        .map(|(pid, command)| format!("{pid} {command}"))
-        .collect()
+    let command = |pid: u32| String::from_utf8_lossy(&fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default()).replace('\0', " ");
+    parents.keys().filter(|pid| is_below(**pid)).map(|pid| (*pid, command(*pid))).collect()
+}
+
+/// The same without those that should be there, and without zombies.
+fn below_the_keeper(posse: u32) -> Vec<String> {
+    let is_meant = |command: &str| command.is_empty() || command.contains("__keeper") || command.trim_end() == BESIDE;
+    descendants(posse).into_iter().filter(|(_, command)| !is_meant(command)).map(|(pid, command)| format!("{pid} {command}")).collect()
+}
+
+/// How many of those that run beside the batches are there.
+fn beside(posse: u32) -> usize {
+    descendants(posse).into_iter().filter(|(_, command)| command.trim_end() == BESIDE).count()
 }
 
 fn pids() -> impl Iterator<Item = u32> {
@@ -139,13 +160,16 @@ fn parent(pid: u32) -> Option<u32> {
     stat[stat.rfind(')')? + 2..].split(' ').nth(1)?.parse().ok()
 }
 
-/// Waits until nothing is left, and says what is.
-fn survivors(number: usize, posse: Option<u32>) -> Vec<String> {
+/// Waits until nothing is left, and says what is. That is then ended here: what was stopped would never end by itself.
+fn survivors(story: Story, number: usize, posse: Option<u32>) -> Vec<String> {
     let end = Instant::now() + Duration::from_secs(5);
     loop {
-        let mut left: Vec<String> = marked(number).into_values().flatten().collect();
+        let (pids, mut left): (Vec<u32>, Vec<String>) = marked(story, number).into_values().flatten().unzip();
         left.extend(posse.map(below_the_keeper).unwrap_or_default());
         if left.is_empty() || end <= Instant::now() {
+            for pid in pids.into_iter().filter_map(|pid| Pid::from_raw(pid.cast_signed())) {
+                let _ = kill_process(pid, Signal::KILL);
+            }
             return left;
         }
         thread::sleep(Duration::from_millis(20));
@@ -158,20 +182,21 @@ fn nothing_survives_its_time() {
     assert_eq!((NASTY.len(), batches), (50, 5));
     let (posse, left) = (Arc::new(OnceLock::new()), Arc::new(Mutex::new(Vec::new())));
     let (pid, found) = (Arc::clone(&posse), Arc::clone(&left));
-    let world = world(move |seen: &Seen| {
+    let world = world(Story::Time, move |seen: &Seen| {
         let step = seen.steps();
         if 0 < step {
             // posse waits for its model meanwhile: what is gone was ended for its call.
-            found.lock().unwrap().extend(survivors(step - 1, pid.get().copied()));
+            let posse = pid.get().copied();
+            found.lock().unwrap().extend(survivors(Story::Time, step - 1, posse));
+            assert!(0 < posse.map_or(0, beside), "what runs beside them goes on");
         }
-        if step < batches { batch(step, 1_500) } else { Answer::text("all over") }
+        if step < batches { batch(Story::Time, step, 1_500) } else { Answer::text("all over") }
     });
     let running = world.start(&["run", "--permission-mode", "bypass", "go"]);
     posse.set(running.pid()).unwrap();
     let done = running.wait(Duration::from_secs(150)).expect_code(0);
     assert_eq!(done.out, "all over\n");
-    let results = world.model.last().results().len();
-    assert_eq!((&*left.lock().unwrap(), results), (&Vec::<String>::new(), 50));
+    assert_eq!(*left.lock().unwrap(), Vec::<String>::new());
     let timed_out = world.model.last().results().iter().filter(|result| format!("{result:?}").contains("timed out after 1500 ms")).count();
     assert_eq!(timed_out, 50, "{:#?}", world.model.last().results());
 }
@@ -179,12 +204,12 @@ fn nothing_survives_its_time() {
 #[test]
 fn nothing_survives_an_interrupt() {
     for number in 0..NASTY.len() / AT_ONCE {
-        let world = world(move |_: &Seen| batch(number, 60_000));
+        let world = world(Story::Interrupt, move |_: &Seen| batch(Story::Interrupt, number, 60_000));
         let running = world.start(&["run", "--permission-mode", "bypass", "go"]);
         let end = Instant::now() + Duration::from_secs(20);
-        let is_up = |at: usize, found: &HashMap<usize, Vec<String>>| NASTY[at].1 <= found.get(&at).map_or(0, Vec::len);
+        let is_up = |at: usize, found: &HashMap<usize, Vec<(u32, String)>>| NASTY[at].1 <= found.get(&at).map_or(0, Vec::len);
         loop {
-            let found = marked(number);
+            let found = marked(Story::Interrupt, number);
             let waiting: Vec<&str> =
                 (number * AT_ONCE..(number + 1) * AT_ONCE).filter(|at| !is_up(*at, &found)).map(|at| NASTY[at].0).collect();
             if waiting.is_empty() {
@@ -195,7 +220,7 @@ fn nothing_survives_an_interrupt() {
         }
         running.interrupt();
         running.wait(Duration::from_secs(20)).expect_code(130);
-        assert_eq!(survivors(number, None), Vec::<String>::new());
+        assert_eq!(survivors(Story::Interrupt, number, None), Vec::<String>::new());
         let left = world.processes_left_after(Duration::from_secs(5));
         assert!(left.is_empty(), "{left:#?}");
     }

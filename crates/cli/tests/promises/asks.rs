@@ -87,7 +87,9 @@ fn a_refusal_with_words_reaches_the_model_and_is_no_failure() {
     let id = asked(&run, 0);
     let told = world.posse(&["asks", "answer", &id, "no", "--say", "use the other folder"]).expect_code(0).out;
     assert!(told.contains("refused"), "{told}");
-    let shown = run.wait(LONG).expect_code(0).json();
+    let done = run.wait(LONG).expect_code(0);
+    assert!(done.err.contains("posse: refused by you: bash(touch made)\n") && !done.err.contains("denied"), "{}", done.err);
+    let shown = done.json();
     assert!(shown["result"].as_str().unwrap().contains("The user refused this call and says: use the other folder"), "{shown}");
     assert_eq!(shown["denied"][0]["tool"], "bash");
     assert!(!world.project.join("made").exists());
@@ -198,6 +200,20 @@ fn a_project_answer_holds_in_later_runs_until_it_is_taken_back_and_never_beats_a
     assert!(gone.err.contains("not found"), "{}", gone.err);
     let told = world.posse(&["why", &id]).expect_code(0).out;
     assert!(told.contains("taken back"), "{told}");
+}
+
+#[test]
+fn a_session_that_is_removed_says_how_many_lasting_answers_go_with_it() {
+    let world = pair("touch a", "mkdir b");
+    for (scope, words) in [("project", "; 2 lasting answers of this session no longer count\n"), ("once", " sessions)\n")] {
+        let run = waiting(&world, "go");
+        asked(&run, 1);
+        let session = open_asks(&world)[0]["session"].as_str().unwrap().to_owned();
+        world.posse(&["asks", "answer", &session, scope]).expect_code(0);
+        run.wait(LONG).expect_code(0);
+        let told = world.posse(&["sessions", "rm", &session]).expect_code(0).out;
+        assert!(told.ends_with(words), "{told}");
+    }
 }
 
 #[test]

@@ -56,7 +56,16 @@ fn a_rule_denies_a_call_and_the_run_goes_on_to_exit_0() {
     );
     assert!(denied[0]["rule"].as_str().unwrap().contains("touch *"), "{shown}");
     assert!(shown["result"].as_str().unwrap().contains("Denied"), "the model is told: {shown}");
+    assert!(done.err.contains("posse: denied by bash(touch *) from ") && done.err.contains(": bash(touch made)\n"), "{}", done.err);
     assert!(!world.project.join("made").exists());
+}
+
+#[test]
+fn what_is_denied_is_told_on_one_line_whatever_is_in_it() {
+    let world = tries("bash", json!({"command": "touch 'made\nposse: all is well'"}));
+    let done = world.run(&["--deny", "bash(touch *)", "go"]).expect_code(0);
+    let told: Vec<&str> = done.err.lines().filter(|line| line.contains("all is well")).collect();
+    assert!(told.len() == 1 && told[0].starts_with("posse: denied by bash(touch *) from --deny: bash(touch 'made"), "{}", done.err);
 }
 
 #[test]
@@ -65,7 +74,8 @@ fn an_ask_that_nobody_can_answer_is_refused_and_exit_4() {
     let done = world.run(&["--ask", "bash(touch *)", "--format", "json", "go"]).expect_code(4);
     let shown = done.json();
     assert_eq!((&shown["status"], &shown["denied"][0]["tool"]), (&json!("done"), &json!("bash")));
-    assert!(done.err.contains("denied") && done.err.contains("touch made"), "{}", done.err);
+    let words = "posse: refused, because nobody could answer: bash(touch made) (rule bash(touch *) from ";
+    assert!(done.err.contains(words) && !done.err.contains("denied"), "{}", done.err);
     assert!(!world.project.join("made").exists());
 
     let fine = world.run(&["--ask", "bash(touch *)", "--on-ask", "deny-ok", "--format", "json", "go"]).expect_code(0).json();
@@ -86,6 +96,7 @@ fn secrets_and_other_folders_are_asked_about_by_default() {
     std::fs::write(&file, "far away").unwrap();
     for (tool, input) in [
         ("read", json!({"filePath": ".env"})),
+        ("write", json!({"filePath": ".env.production", "content": "TOKEN=mine"})),
         ("read", json!({"filePath": file})),
         ("write", json!({"filePath": file, "content": "overwritten"})),
         ("grep", json!({"pattern": "far", "path": outside.path()})),
@@ -173,9 +184,51 @@ fn a_shell_line_is_judged_by_what_it_can_run() {
         let done = world.run(&[*flags, &["go"]].concat()).expect_code(*code);
         assert_eq!(world.project.join("made").exists(), *verdict == "allowed", "{command} {flags:?}: {done:#?}");
     }
+    // What only a person allows, no mode does: files that speak for the user, wherever they are, and lines nobody can read.
+    for command in [
+        "touch made; echo x > ~/.bashrc",
+        "touch made; cd ~ && echo x >> .profile",
+        "touch made; echo '{}' > ~/posse/posse.json",
+        "touch made; mkdir -p ~/posse/agents/new",
+        "touch made; echo '{}' > ~/posse/data/trust.json",
+        "touch made; select x in a; do echo e > .git/hooks/pre-commit; break; done <<< 1",
+    ] {
+        let world = tries("bash", json!({ "command": command }));
+        let done = world.run(&["--permission-mode", "bypass", "go"]).expect_code(4);
+        assert!(!world.project.join("made").exists(), "{done:#?}");
+    }
+    // A rule that denies a file denies it to commands too.
+    for (command, deny) in [
+        ("touch made; cat secrets/key", "read(secrets/*)"),
+        ("touch made; cat ~/.ssh/id_rsa", "Read(~/.ssh/**)"),
+        ("touch made; cp notes.txt locked/x", "edit(locked/*)"),
+        ("touch made; sed -i s/a/b/ locked/x", "edit(locked/*)"),
+        ("touch made; echo x | tee locked/x", "edit"),
+    ] {
+        let world = tries("bash", json!({ "command": command }));
+        world.run(&["--permission-mode", "bypass", "--deny", deny, "go"]).expect_code(0);
+        assert!(!world.project.join("made").exists(), "{command} under {deny}");
+    }
     let world = tries("bash", json!({ "command": format!("touch made {far}") }));
     world.run(&["go"]).expect_code(4);
     assert!(!world.project.join("made").exists(), "a folder outside is asked about");
     world.run(&["--allow", "external_directory", "go"]).expect_code(0);
     assert!(world.project.join("made").exists() && outside.path().join("far.txt").exists());
+}
+
+/// CVE-2026-25724: a link in the repository must not make a rule look away.
+#[test]
+fn a_command_is_judged_by_what_its_links_lead_to() {
+    let outside = tempfile::tempdir().unwrap();
+    std::fs::write(outside.path().join("secret"), "far away").unwrap();
+    for command in ["cat out/secret", "cd out && cat secret", "cat env-link", "echo x >> g/config", "echo x > out/new"] {
+        let world = tries("bash", json!({ "command": command }));
+        std::fs::create_dir_all(world.project.join(".git")).unwrap();
+        for (target, link) in [(outside.path().to_str().unwrap(), "out"), (".git", "g"), (".env", "env-link")] {
+            std::os::unix::fs::symlink(target, world.project.join(link)).unwrap();
+        }
+        let done = world.run(&["go"]).expect_code(4);
+        assert!(!done.out.contains("far away") && !done.out.contains("hidden-value"), "{command}: {}", done.out);
+    }
+    assert!(!outside.path().join("new").exists());
 }

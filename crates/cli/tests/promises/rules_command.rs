@@ -50,7 +50,7 @@ fn a_command_is_judged_as_a_call_of_the_model_would_be() {
         ("ls && git -C . push", "ask", "bash(git push*)"),
         ("env X=1 rm x", "deny", "bash(rm *)"),
         ("make all", "ask", "bash(make *)"),
-        ("cat < .env", "ask", "read(*.env)"),
+        ("cat < .env", "ask", "read(.env*)"),
         ("ls /etc", "ask", "external_directory(*)"),
         ("echo x > a.lock", "deny", "edit(*.lock)"),
     ] {
@@ -75,6 +75,8 @@ fn a_path_is_judged_by_where_it_leads_and_by_the_rules() {
         ("new/file.txt", "write", "inside", "allow"),
         ("a.lock", "write", "inside", "deny"),
         (".env", "read", "inside", "ask"),
+        ("a/.env.production", "write", "inside", "ask"),
+        (".env.example", "write", "inside", "allow"),
         ("out/file", "write", "outside", "ask"),
         ("/etc/hostname", "read", "outside", "ask"),
         ("posse.json", "write", "refuse", "ask"),
@@ -88,6 +90,29 @@ fn a_path_is_judged_by_where_it_leads_and_by_the_rules() {
     assert!(told["real"].as_str().unwrap().ends_with("sub/x"), "a path begins where one stands: {told}");
     for args in [&["judge"][..], &["judge", "--path", "x"], &["judge", "--op", "read"], &["judge", "--path", "x", "--op", "look"]] {
         world.posse(&[&["rules"], args].concat()).expect_code(2);
+    }
+}
+
+#[test]
+fn a_configured_mode_counts_and_is_named() {
+    let rules = json!({"bash": {"*": "allow", "git push*": "ask", "rm *": "deny"}, "edit": {"*": "allow", "*.lock": "ask"}});
+    for (mode, command, verdict) in [
+        ("default", "git push", "ask"),
+        ("bypass", "git push", "allow"),
+        ("bypass", "rm x", "deny"),
+        ("bypass", "echo x > posse.json", "ask"),
+        ("accept-edits", "git push", "ask"),
+        ("accept-edits", "echo x > a.lock", "allow"),
+        ("accept-edits", "git push > a.lock", "ask"),
+        ("plan", "make x", "ask"),
+    ] {
+        let world = World::with().config("permission", rules.clone()).config("permission_mode", json!(mode)).script(|_: &Seen| "ok");
+        let told = judge(&world, &["--command", command]);
+        assert_eq!((&told["verdict"], &told["mode"]), (&json!(verdict), &json!(mode)), "{mode} {command}: {told}");
+        let text = world.posse(&["rules", "judge", "--command", command]).expect_code(0).out;
+        let (by_mode, named) = (verdict == "allow", text.contains(&format!("the permission mode {mode} says yes")));
+        assert_eq!((text.starts_with(verdict), by_mode), (true, named), "{mode} {command}: {text}");
+        assert_eq!(text.contains(&format!("  mode {mode}\n")), mode != "default", "{text}");
     }
 }
 

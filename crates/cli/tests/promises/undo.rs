@@ -187,11 +187,14 @@ fn one_call_or_one_agent_can_be_undone() {
     assert_eq!(world.read("a.txt"), "one\r\nzwei\r\nand more\r\nthree\r\n");
     // All files of one call go together, and now the earlier edit is the last.
     world.posse(&["sessions", "undo", &id, "--call", call(4)]).expect_code(0);
-    world.posse(&["sessions", "undo", &id, "--call", call(0)]).expect_code(0);
+    let bare = call(0)["call_".len()..].to_lowercase();
+    world.posse(&["sessions", "undo", &id, "--call", &bare]).expect_code(0);
     assert_eq!(changed(&world), ["big.txt", "new/b.txt"]);
+    let unclear = world.posse(&["sessions", "undo", &id, "--call", "call_0"]).expect_code(2).err;
+    assert!([0, 1, 2, 4, 6].iter().all(|nth| unclear.contains(call(*nth))), "every match is named: {unclear}");
     for (option, value, words) in [
         ("--call", "call_nothing", "no call call_nothing changed a file here"),
-        ("--call", "call_", "could be any of several calls"),
+        ("--call", "call_", "no call call_ changed a file here"),
         ("--agent", "nobody", "no agent named nobody changed a file here; these did: build"),
     ] {
         let done = world.posse(&["sessions", "undo", &id, option, value]).expect_code(2);

@@ -38,6 +38,8 @@ pub struct Look {
     pub repeatable: bool,
     /// A few words for a list: `src/main.rs`, `cargo test`.
     pub title: String,
+    /// What comes back changes by itself, so the same call again is no loop: a poll.
+    pub polls: bool,
     /// For touches that a wildcard cannot judge: the commands of a shell line.
     pub reader: Option<Reader>,
 }
@@ -140,6 +142,10 @@ pub trait Workspace: Send + Sync {
     }
     /// Folders that no tool may open inside this process, except the readable roots in them: posse's own data. Canonical.
     fn private_roots(&self) -> &[PathBuf] {
+        &[]
+    }
+    /// Folders whose files speak for the user, protected as a whole: posse's own configuration and data. Canonical.
+    fn guarded_roots(&self) -> &[PathBuf] {
         &[]
     }
     /// The root as it was opened when the workspace began: what is below it is opened from here, whatever its path leads to by then.

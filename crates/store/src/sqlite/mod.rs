@@ -18,7 +18,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
@@ -51,6 +51,8 @@ struct Shared {
     writer: Writer,
     readers: Arc<Readers>,
     bell: Arc<Bell>,
+    /// No view was missing or old when this process last looked; its own appends keep it so.
+    views_fresh: AtomicBool,
 }
 
 impl Drop for Shared {
@@ -74,7 +76,7 @@ impl Sqlite {
         let bell = Arc::new(Bell::new(path.clone()));
         let writer =
             Writer::start(connection, path.clone(), Arc::clone(&bell)).map_err(|source| OpenError::Io { path: path.clone(), source })?;
-        let shared = Shared { folder, writer, readers: Arc::new(Readers::new(path)), bell };
+        let shared = Shared { folder, writer, readers: Arc::new(Readers::new(path)), bell, views_fresh: AtomicBool::new(false) };
         Ok(Self { shared: Arc::new(shared), heard: AtomicU64::new(0) })
     }
 
@@ -128,7 +130,16 @@ impl Log for Sqlite {
     }
 
     fn with_asks(&self) -> BoxFuture<'_, Result<Vec<Summary>, ReadError>> {
-        Box::pin(self.shared.readers.query(views::with_asks))
+        Box::pin(async move {
+            // A view that was deleted, or made by another version, is in no index.
+            if !self.shared.views_fresh.load(Ordering::Relaxed) {
+                if self.shared.readers.query(views::are_stale).await? {
+                    self.shared.writer.grant(Wish::Mend).await.map_err(|error| ReadError::Unavailable(error.to_string()))?;
+                }
+                self.shared.views_fresh.store(true, Ordering::Relaxed);
+            }
+            self.shared.readers.query(views::with_asks).await
+        })
     }
 
     fn remove<'a>(&'a self, owner: &'a Ownership) -> BoxFuture<'a, Result<u64, AppendError>> {

@@ -58,6 +58,7 @@ const TABLES: &str = "
     );
     CREATE INDEX letters_of_tree ON letters (root);
     CREATE TABLE summaries (session INTEGER PRIMARY KEY REFERENCES sessions (key), version INTEGER NOT NULL, body TEXT NOT NULL);
+    CREATE INDEX summaries_of_version ON summaries (version);
     CREATE INDEX summaries_with_asks ON summaries (session) WHERE instr(body, '\"asks\":[') + instr(body, '\"granted\":[');
 ";
 

@@ -94,15 +94,21 @@ enum Marker<'a> {
 pub(super) fn parse(patch: &str) -> Result<Vec<Section>, String> {
     let mut sections: Vec<Section> = Vec::new();
     let mut blanks = Vec::new();
+    // Between an end and the next beginning are words for people.
+    let mut ended = false;
     for (number, line) in body(patch) {
         let wrong = |words: &str| Err(format!("apply_patch: line {number} of the patch (`{}`) {words}\n{FORM}", short(line)));
         let marker = marker(line);
         if marker.is_some() {
             blanks.clear();
         }
+        ended &= !matches!(marker, Some(Marker::Begin));
+        if ended {
+            continue;
+        }
         match marker {
             Some(Marker::Begin) => {}
-            Some(Marker::End) => break,
+            Some(Marker::End) => ended = true,
             Some(Marker::Add("") | Marker::Delete("") | Marker::Update("") | Marker::MoveTo("")) => return wrong("names no file."),
             Some(Marker::Add(path)) => sections.push(Section { path: path.into(), action: Action::Add { lines: Vec::new() } }),
             Some(Marker::Delete(path)) => sections.push(Section { path: path.into(), action: Action::Delete }),
@@ -354,6 +360,8 @@ mod tests {
         ] {
             assert_eq!(parse(patch).unwrap(), std::slice::from_ref(&plain), "{patch}");
         }
+        let two = "*** Begin Patch\n*** Delete File: a\n*** End Patch\nand then\n*** Begin Patch\n*** Delete File: b\n*** End Patch\n";
+        assert_eq!(parse(two).unwrap().len(), 2, "a second patch is not dropped");
         let added = |patch: &str| match &parse(patch).unwrap()[0].action {
             Action::Add { lines } => lines.join("|"),
             other => panic!("{other:?}"),

@@ -111,12 +111,13 @@ impl Folders {
         folder
     }
 
-    /// Where it starts; the shell's own folder when no look is known, as after a restart.
+    /// Where it starts. When no look is known it is where every session starts: never a folder nobody judged it for.
     pub(super) fn at_run(&self, input: &Value, context: &ToolContext, notes: &mut Vec<String>) -> PathBuf {
-        let judged = self.judged.lock().unwrap_or_else(PoisonError::into_inner).remove(&key(input));
+        // Kept until the next look: a reply may hold the same call twice.
+        let judged = self.judged.lock().unwrap_or_else(PoisonError::into_inner).get(&key(input)).cloned();
         // Asked in any case: if that folder is gone, it must be said.
-        let own = shell_folder(context, notes);
-        judged.filter(|folder| folder.is_dir()).unwrap_or(own)
+        shell_folder(context, notes);
+        judged.filter(|folder| folder.is_dir()).unwrap_or_else(|| context.workspace.cwd().to_owned())
     }
 
     pub(super) fn moved(&self, context: &ToolContext) {

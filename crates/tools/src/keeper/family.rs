@@ -2,8 +2,8 @@
 //!
 //! Pure: a process table and a list of starts in, members out. A process below a living main process is that start's.
 //! One whose parents are dead hangs directly below the keeper (it is their subreaper) and is known by its group, its
-//! session, its mark (see `process_table.rs`) or the call in its environment. One that got rid of all four, for which it
-//! must be root, is nobody's for sure: it is ended with the last start, or when posse goes.
+//! session, its mark (see `process_table.rs`) or the call in its environment. One that got rid of all four
+//! on purpose is nobody's for sure: it is ended with the last start, or when posse goes.
 
 use std::collections::{HashMap, HashSet};
 
@@ -17,7 +17,7 @@ pub(super) struct Start {
     /// The main process is alive, so that its number is its own.
     pub(super) alive: bool,
     pub(super) call: String,
-    pub(super) mark: u64,
+    pub(super) mark: Option<u64>,
 }
 
 /// Every living descendant of the keeper, by the start it belongs to.
@@ -54,7 +54,7 @@ fn owner_of(branch: &Seen, starts: &[Start]) -> Option<u64> {
         return Some(start.id);
     }
     if let Some(mark) = branch.mark()
-        && let Some(start) = starts.iter().find(|start| start.mark == mark)
+        && let Some(start) = starts.iter().find(|start| start.mark == Some(mark))
     {
         return Some(start.id);
     }

@@ -111,7 +111,7 @@ struct Desk {
 struct Kept {
     main: i32,
     call: String,
-    mark: u64,
+    mark: Option<u64>,
     ended: Option<Instant>,
     ending: Option<Ending>,
 }
@@ -413,12 +413,12 @@ fn words_for(line: &CommandLine, error: &io::Error) -> String {
 }
 
 /// The mark of everything that this start will ever start. Below our own limit, which is somebody's mark when posse
-/// itself was started by a posse: only root could set a higher one.
-fn mark_of(id: u64) -> u64 {
-    getrlimit(Resource::Locks).maximum.unwrap_or(MARK_MAX).saturating_sub(id)
+/// itself was started by a posse: only root could set a higher one. None where that limit is so low that marks run out.
+fn mark_of(id: u64) -> Option<u64> {
+    getrlimit(Resource::Locks).maximum.unwrap_or(MARK_MAX).checked_sub(id)
 }
 
-fn spawn(line: &CommandLine, keeper: Pid, mark: u64) -> io::Result<u32> {
+fn spawn(line: &CommandLine, keeper: Pid, mark: Option<u64>) -> io::Result<u32> {
     let (program, arguments) = line.argv.split_first().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "no program named"))?;
     let output =
         OpenOptions::new().append(true).create(true).mode(0o600).custom_flags(OFlags::NOFOLLOW.bits().cast_signed()).open(&line.output)?;
@@ -440,12 +440,13 @@ fn spawn(line: &CommandLine, keeper: Pid, mark: u64) -> io::Result<u32> {
 /// Between fork and exec: a session of its own, so that it has no terminal to ask at or to be stopped by; its mark; the
 /// kernel kills the command when the keeper dies, and a crash leaves no core file.
 #[allow(unsafe_code)]
-fn set_apart(command: &mut Command, keeper: Pid, mark: u64) {
+fn set_apart(command: &mut Command, keeper: Pid, mark: Option<u64>) {
     let prepare = move || {
         setsid()?;
         set_parent_process_death_signal(Some(Signal::KILL))?;
         setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
-        setrlimit(Resource::Locks, Rlimit { current: Some(mark), maximum: Some(mark) })?;
+        // Where it is refused, the environment still tells most.
+        let _ = mark.map(|mark| setrlimit(Resource::Locks, Rlimit { current: Some(mark), maximum: Some(mark) }));
         // The keeper died before the line above: then nobody would ever end us.
         if getppid() != Some(keeper) {
             return Err(io::ErrorKind::NotFound.into());

@@ -2,19 +2,18 @@
 //!
 //! An allow needs the words as they are written. Denies and asks also see every other spelling of the same command.
 
-use posse_session::{Rule, Verdict};
+use posse_session::{Rule, Touch, Verdict};
 
 use super::{
-    files::after,
+    files::{after, may_be_protected},
     git,
-    judging::{Judge, Reach, Reason, Said, could_match, has_wildcard, is_catch_all, lowered},
+    judging::{Judge, Reach, Reason, Said, could_match, has_wildcard, is_catch_all, lowered, outside_touch},
     places::{self, Place},
     programs, scripts, urls, variables,
     walk::{Around, Redirection, Scope, quoted_text},
     word::{Effects, Piece, Word},
     wrappers::{basename, is_assignment},
 };
-use crate::protected::is_protected;
 
 /// Characters of a program's name that no shell gives a meaning to. `a[0 ]=1 rm` is an assignment for bash.
 fn is_plain_name(name: &str) -> bool {
@@ -54,8 +53,11 @@ impl Judge<'_> {
         let prefix =
             around.assignments.iter().map(|assigned| format!("{}={}", assigned.name, assigned.value.text())).collect::<Vec<_>>().join(" ");
         let Some(name) = words.first() else {
-            for assigned in &around.assignments {
-                scope.set(&assigned.name, assigned.value.literal());
+            for assigned in around.assignments.iter().filter(|assigned| !assigned.is_array) {
+                scope.set_all(&assigned.name, places::assigned(&assigned.value, scope, self.surroundings));
+            }
+            if !redirected.is_empty() {
+                self.denied_redirection(&redirected);
             }
             self.neutral([prefix, redirected].join(" ").trim().to_owned(), &reasons);
             return;
@@ -86,11 +88,36 @@ impl Judge<'_> {
         if scope.functions.contains(&name) && !self.is_named(&spelled.text) {
             // Its body was judged where it is defined; its words may still be commands.
             self.search_words(&spelled.texts[1..]);
+            // A shell in its body reads what the call is given.
+            for text in scope.fed_by(&around.redirections).input.iter().filter(|_| self.asks_for_all()).cloned().collect::<Vec<_>>() {
+                self.denied_in(&text.text(), scope);
+            }
+            self.passed(arguments, scope, &mut reasons);
+            if !reasons.is_empty() {
+                self.neutral(spelled.whole, &reasons);
+            }
             return;
         }
+        self.program_reasons(&words[0], &name, scope, &mut reasons);
         self.word_reasons(&program, arguments, scope, &mut reasons);
         self.inner(&program, &words, scope, &around, &mut reasons);
         self.by_spellings(&spelled, scope, &reasons);
+    }
+
+    /// Reasons in the program's own path.
+    fn program_reasons(&mut self, word: &Word, name: &str, scope: &Scope, reasons: &mut Vec<Reason>) {
+        if !name.contains('/') {
+            return;
+        }
+        if name.split('/').any(|part| part == "..") {
+            reasons.push(Reason::new(Reach::Wildcard, "the program's path climbs"));
+        }
+        for place in places::places(word, scope, self.surroundings) {
+            match place {
+                Place::Outside(path) if !programs::is_installed(&path) => self.outside(&path),
+                _ => {}
+            }
+        }
     }
 
     /// The verdict on the command itself.
@@ -287,7 +314,8 @@ impl Judge<'_> {
                 match place {
                     Place::Inside(path) => {
                         self.touch(if write { "edit" } else { "read" }, path.clone());
-                        if write && is_protected(&path) {
+                        self.file(path.clone(), write);
+                        if write && may_be_protected(word, &path) {
                             self.protected(&path);
                         } else if write && word.has_glob() {
                             reasons.push(Reason::new(Reach::Beside, format!("writes {path}, whatever that matches")));
@@ -295,8 +323,14 @@ impl Judge<'_> {
                     }
                     Place::Outside(path) => {
                         self.outside(&path);
-                        let does = if write { "writes" } else { "reads" };
-                        reasons.push(Reason::new(Reach::Beside, format!("{does} {}, outside the project", path.display())));
+                        self.file(path.display().to_string(), write);
+                        if write && may_be_protected(word, &path.to_string_lossy()) {
+                            self.protected(&path.to_string_lossy());
+                        }
+                        if !self.is_allowed_outside(&path) {
+                            let does = if write { "writes" } else { "reads" };
+                            reasons.push(Reason::new(Reach::Beside, format!("{does} {}, outside the project", path.display())));
+                        }
                     }
                     Place::Nowhere => {}
                     Place::Unknown => reasons.push(Reason::new(Reach::Beside, format!("{} is not known before it runs", word.text()))),
@@ -307,8 +341,8 @@ impl Judge<'_> {
     }
 
     pub(super) fn outside(&mut self, path: &std::path::Path) {
-        let folder = path.parent().unwrap_or(path).display().to_string();
-        self.touch("external_directory", format!("{}/*", folder.trim_end_matches('/')));
+        let Touch { key, pattern } = outside_touch(path);
+        self.touch(&key, pattern);
     }
 
     /// Reasons in the words: options, little languages, paths, files that are written.
@@ -333,7 +367,7 @@ impl Judge<'_> {
             ask(words.to_owned());
         }
         if matches!(program, "make" | "gmake" | "bmake")
-            && let Some(words) = make(arguments)
+            && let Some(words) = make(arguments, scope, self.surroundings)
         {
             ask(words);
         }
@@ -349,9 +383,43 @@ impl Judge<'_> {
         if arguments.iter().any(Word::may_be_option) {
             ask("an option is not known before it runs".to_owned());
         }
+        let several = |word: &Word| places::filled(word, scope, self.surroundings).is_empty() && is_several(word);
+        if programs::has_hazards(program) && arguments.iter().any(several) {
+            ask(format!("words of {program} are not known before it runs"));
+        }
+        let filled = self.with_known_values(arguments, scope);
+        if let Some(filled) = &filled {
+            let git = if program == "git" { git::hazard(filled) } else { None };
+            for words in programs::hazard(program, filled).into_iter().chain(git) {
+                ask(words);
+            }
+            self.path_reasons(program, filled, scope, reasons);
+        }
         self.evaluated(program, arguments, scope);
         self.path_reasons(program, arguments, scope, reasons);
         self.written_files(program, arguments, scope);
+    }
+
+    /// The words with the values this line gave their variables, every one that is possible; nothing if it gave none.
+    fn with_known_values(&mut self, arguments: &[Word], scope: &Scope) -> Option<Vec<Word>> {
+        let mut words = Vec::new();
+        let mut any = false;
+        for word in arguments {
+            let texts = if word.is_dynamic() { places::filled(word, scope, self.surroundings) } else { Vec::new() };
+            if texts.is_empty() {
+                words.push(word.clone());
+                continue;
+            }
+            any = true;
+            for text in texts {
+                if word.splits() {
+                    words.extend(text.split_ascii_whitespace().map(Word::plain));
+                } else {
+                    words.push(Word::plain(&text));
+                }
+            }
+        }
+        (any && self.spend(20 * words.len())).then_some(words)
     }
 
     /// Builtins that evaluate a subscript or an expression they get as plain text.
@@ -387,6 +455,16 @@ fn covers(pattern: &str, texts: &[String]) -> bool {
     let words = fixed.split(' ').filter(|word| !word.is_empty()).count();
     let exact = !has_wildcard(pattern);
     exact && !texts[0].contains([' ', '\t', '\n']) || !texts.iter().take(words).any(|text| text.contains([' ', '\t', '\n']))
+}
+
+/// `"$@"`, `"${name[@]}"`: as many words as there are.
+fn is_several(word: &Word) -> bool {
+    word.pieces.iter().any(|piece| match piece {
+        Piece::Variable { source, .. } | Piece::Unknown { source, .. } => {
+            matches!(source.as_str(), "$@" | "$*" | "${@}" | "${*}") || source.ends_with("[@]}") || source.ends_with("[*]}")
+        }
+        _ => false,
+    })
 }
 
 /// A word with the values its variables were given in this line.
@@ -495,7 +573,7 @@ fn awk(arguments: &[Word]) -> Option<&'static str> {
 }
 
 /// `make SHELL=./x`: variables that name programs, and values make would expand; a makefile that nobody can see.
-fn make(arguments: &[Word]) -> Option<String> {
+fn make(arguments: &[Word], scope: &Scope, surroundings: &super::Surroundings) -> Option<String> {
     let texts: Vec<String> = arguments.iter().map(Word::text).collect();
     let unseen = |text: &str| matches!(text, "-" | "/dev/stdin" | "/dev/fd/0");
     let piped = texts.windows(2).any(|pair| pair[0].starts_with('-') && pair[0].ends_with('f') && unseen(&pair[1]))
@@ -503,14 +581,17 @@ fn make(arguments: &[Word]) -> Option<String> {
     if piped {
         return Some("a makefile that nobody can see".to_owned());
     }
-    arguments.iter().map(Word::text).find_map(|text| {
+    arguments.iter().find_map(|word| {
+        let text = word.text();
         let (name, value) = text.split_once('=').filter(|_| !text.starts_with('-'))?;
         let name = name.trim_end_matches([':', '?', '+', '!']);
         let known = variables::executes(name)
             || name.starts_with('.')
             || name.ends_with("FLAGS")
             || matches!(name, "YACC" | "LEX" | "INSTALL" | "RM" | "ARFLAGS");
-        (known || value.contains('$') || name.contains('$') || text.contains("!="))
+        // What the shell puts in is known, and make finds nothing to expand in it.
+        let plain = places::assigned(word, scope, surroundings).is_some_and(|texts| !texts.iter().any(|text| text.contains('$')));
+        (known || (value.contains('$') && !plain) || name.contains('$') || text.contains("!="))
             .then(|| format!("`{text}` makes make execute something else"))
     })
 }

@@ -29,12 +29,17 @@ pub(super) fn documents(text: &str) -> Documents {
 /// The same question for a text that could not be read: after any `<<` up to the end of a line, or of everything where
 /// quotes or a continuation may hide that end.
 fn may_be_mixed(text: &str) -> bool {
-    text.match_indices("<<").any(|(at, _)| {
-        let rest = &text[at..];
-        let line = rest.split('\n').next().unwrap_or_default();
-        let searched = if line.contains(['\'', '"', '\\']) { rest } else { line };
-        !rest.starts_with("<<<") && ["${", "$(", "$["].iter().any(|sign| searched.contains(sign))
-    })
+    let mut rest = text;
+    while let Some(at) = rest.find("<<") {
+        let line = rest[at..].split('\n').next().unwrap_or_default();
+        let searched = if line.contains(['\'', '"', '\\']) { &rest[at..] } else { line };
+        let here_string = searched.trim_start_matches("<<<").find("<<").is_none() && searched.starts_with("<<<");
+        if !here_string && ["${", "$(", "$["].iter().any(|sign| searched.contains(sign)) {
+            return true;
+        }
+        rest = &rest[at + searched.len()..];
+    }
+    false
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

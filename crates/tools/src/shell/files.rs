@@ -10,7 +10,7 @@ use super::{
     word::{Piece, Word},
     wrappers::basename,
 };
-use crate::protected::is_protected;
+use crate::protected::{could_be_protected, is_protected};
 
 impl Judge<'_> {
     /// Paths among the words that lead out of the project, and files that hold secrets.
@@ -19,6 +19,12 @@ impl Judge<'_> {
         if programs::takes_no_paths(program) && !uploads {
             // What is printed is not read, but a glob lists what is there.
             for word in arguments.iter().filter(|word| word.has_glob()) {
+                self.path_reason(word, uploads, scope, reasons);
+            }
+            return;
+        }
+        if matches!(program, "test" | "[") {
+            for word in tested(arguments) {
                 self.path_reason(word, uploads, scope, reasons);
             }
             return;
@@ -41,7 +47,7 @@ impl Judge<'_> {
                 }
             } else if !ended && text.starts_with('-') && 1 < text.len() {
                 let text_at = programs::text_letter(program, text);
-                if matches!(program, "find" | "gfind" | "bfs") {
+                if programs::is_find(program) {
                     skip = programs::is_find_text(text);
                 } else if let Some(at) = text_at {
                     skip = at + 1 == text.len();
@@ -74,9 +80,13 @@ impl Judge<'_> {
             match place {
                 Place::Outside(path) if local => {
                     self.outside(&path);
-                    reasons.push(Reason::new(Reach::Wildcard, format!("{} is outside the project", path.display())));
+                    self.file(path.display().to_string(), false);
+                    if !self.is_allowed_outside(&path) {
+                        reasons.push(Reason::new(Reach::Wildcard, format!("{} is outside the project", path.display())));
+                    }
                 }
                 Place::Inside(path) => {
+                    self.file(path.clone(), false);
                     let path = places::environment_file(&path, word.has_glob());
                     path.into_iter().for_each(|path| self.touch("read", path));
                 }
@@ -88,13 +98,42 @@ impl Judge<'_> {
         path.into_iter().for_each(|path| self.touch("read", path));
     }
 
+    /// Words handed to a function, which may read, write or pass them on.
+    pub(super) fn passed(&mut self, arguments: &[Word], scope: &Scope, reasons: &mut Vec<Reason>) {
+        for word in arguments {
+            let text = word.text();
+            if 1 < text.len() && text.starts_with('-') {
+                reasons.push(Reason::new(Reach::Wildcard, format!("`{text}` is an option for what the function runs")));
+            }
+            let value = text.find('=').map(|at| after(word, text[..at].chars().count() + 1));
+            for candidate in value.iter().chain([word]) {
+                self.path_reason(candidate, false, scope, reasons);
+                for place in places::places(candidate, scope, self.surroundings) {
+                    let path = match place {
+                        Place::Inside(path) => path,
+                        Place::Outside(path) => path.to_string_lossy().into_owned(),
+                        Place::Nowhere | Place::Unknown => continue,
+                    };
+                    if may_be_protected(candidate, &path) {
+                        self.protected(&path);
+                    }
+                }
+            }
+        }
+    }
+
     /// Asks for every protected file that the words have written, made, moved or taken away.
     pub(super) fn written_files(&mut self, program: &str, arguments: &[Word], scope: &Scope) {
         let mut asked: Vec<String> = Vec::new();
-        for path in written(program, arguments) {
-            for place in places::places(&path, scope, self.surroundings) {
-                if let Place::Inside(path) = place
-                    && is_protected(&path)
+        for word in written(program, arguments) {
+            for place in places::places(&word, scope, self.surroundings) {
+                let path = match place {
+                    Place::Inside(path) => path,
+                    Place::Outside(path) => path.to_string_lossy().into_owned(),
+                    Place::Nowhere | Place::Unknown => continue,
+                };
+                self.file(path.clone(), true);
+                if may_be_protected(&word, &path)
                     && !asked.iter().any(|folder| path.strip_prefix(folder.as_str()).is_some_and(|rest| rest.starts_with('/')))
                 {
                     self.protected(&path);
@@ -103,6 +142,34 @@ impl Judge<'_> {
             }
         }
     }
+}
+
+/// Whether this path, which the word may be, is protected or turns out to be when its wildcards and unknowns are known.
+pub(super) fn may_be_protected(word: &Word, path: &str) -> bool {
+    if is_protected(path) || !(word.is_dynamic() || word.has_glob()) {
+        return is_protected(path);
+    }
+    let pattern = places::without_classes(path);
+    could_be_protected(&if word.is_dynamic() { pattern.replace('?', "*") } else { pattern })
+}
+
+/// Words that `test` takes for files: after a test of one file, on both sides of a comparison of two, and where nobody
+/// knows what stands before them. Globs list what is there.
+fn tested(arguments: &[Word]) -> Vec<&Word> {
+    let texts: Vec<String> = arguments.iter().map(Word::text).collect();
+    let is_pair = |text: Option<&String>| text.is_some_and(|text| matches!(text.as_str(), "-nt" | "-ot" | "-ef"));
+    let is_file_test = |at: usize| {
+        let text = texts[at].as_str();
+        let starts = at == 0 || matches!(texts[at - 1].as_str(), "!" | "(");
+        (text == "-a" && starts) || (text.len() == 2 && text.starts_with('-') && "bcdefghkprsuwxGLNOS".contains(&text[1..]))
+    };
+    let taken = |at: usize| {
+        let before = at.checked_sub(1);
+        arguments[at].has_glob()
+            || is_pair(texts.get(at + 1))
+            || before.is_some_and(|before| is_file_test(before) || is_pair(texts.get(before)) || arguments[before].splits())
+    };
+    (0..arguments.len()).filter(|at| taken(*at)).map(|at| &arguments[at]).collect()
 }
 
 /// Words a program writes, as far as they could be protected files.

@@ -7,7 +7,7 @@ use super::{
     judging::{Judge, Reach, Reason},
     places, scripts, variables,
     walk::{Around, Redirection, Scope},
-    word::Word,
+    word::{Piece, Word},
     wrappers::{self, Kind, is_assignment, is_shell},
 };
 
@@ -99,6 +99,17 @@ impl Judge<'_> {
                 self.sets_variables(program, words, scope, reasons)
             }
             "cd" | "pushd" | "popd" => self.moves(program, arguments, scope, reasons),
+            "command" | "builtin" => {
+                self.inside_program(program, arguments, &scope.without_functions(), around, reasons);
+                // It runs in this shell, so it moves this shell.
+                let skipped = |text: &str| matches!(text, "command" | "builtin" | "--" | "-p");
+                let first = arguments.iter().position(|word| !skipped(&word.text())).unwrap_or(arguments.len());
+                if let Some((name, rest)) = arguments[first..].split_first()
+                    && matches!(name.text().as_str(), "cd" | "pushd" | "popd")
+                {
+                    self.moves(&name.text(), rest, scope, reasons);
+                }
+            }
             _ => self.inside_program(program, arguments, &scope.without_functions(), around, reasons),
         }
     }
@@ -119,6 +130,20 @@ impl Judge<'_> {
                         self.denied_in(command, scope);
                     }
                 }
+            }
+            "capsh" => {
+                if let Some(at) = arguments.iter().position(|word| matches!(word.text().as_str(), "--" | "==")) {
+                    let given = arguments[..at].iter().find_map(|word| word.text().strip_prefix("--shell=").map(str::to_owned));
+                    let mut inner = vec![Word::plain(given.as_deref().unwrap_or("bash"))];
+                    inner.extend_from_slice(&arguments[at + 1..]);
+                    self.nested(&inner, scope, around);
+                }
+            }
+            "start-stop-daemon" => {
+                let texts = arguments.iter().map(Word::text);
+                let bare = |text: String| text.strip_prefix("--").and_then(|long| long.split_once('=')).map(|(_, value)| value.to_owned()).unwrap_or(text);
+                self.search_words(&texts.map(bare).collect::<Vec<_>>());
+                self.wrapped(program, arguments, scope, around);
             }
             "flock" => self.flock(arguments, scope, around),
             "crontab" => {
@@ -195,6 +220,31 @@ impl Judge<'_> {
         self.simple(words.to_vec(), &mut inner, Around { redirections, piped, ..Around::default() });
     }
 
+    /// Words before an inner command that may become several: one of those may be the command.
+    fn split_before(&mut self, before: &[Word], arguments: &[Word], scope: &Scope) {
+        let values = |word: &Word| match word.pieces.as_slice() {
+            [Piece::Variable { name, default: None, .. }] => scope.values(name, self.surroundings),
+            _ => Vec::new(),
+        };
+        let one = |value: &String| !value.is_empty() && !value.contains(|letter: char| letter.is_whitespace() || "*?[-".contains(letter));
+        let separated = !scope.values("IFS", self.surroundings).is_empty();
+        let splits = |word: &Word| {
+            let known = values(word);
+            word.splits() && (separated || known.is_empty() || !known.iter().all(one))
+        };
+        if !before.iter().any(splits) {
+            return;
+        }
+        let mut words = Vec::new();
+        for word in arguments {
+            let known = values(word);
+            let texts = if known.is_empty() { vec![word.text()] } else { known };
+            words.extend(texts.iter().flat_map(|text| text.split_ascii_whitespace()).map(str::to_owned));
+        }
+        self.opaque(arguments, "a word before the command may be several words");
+        self.search_words(&words);
+    }
+
     /// Words that a shell reads as one script.
     fn shell_words(&mut self, words: &[Word], scope: &Scope) {
         if words.is_empty() {
@@ -223,15 +273,22 @@ impl Judge<'_> {
         if let Some(other) = starts.others.iter().min() {
             self.search_words(&texts[*other..]);
         }
+        if wrapper.kind != Kind::Soft {
+            self.split_before(&arguments[..starts.first], arguments, scope);
+        }
         let inner = &arguments[starts.first..];
         if inner.is_empty() && scope.more_arguments {
             self.opaque(arguments, "a command that is not known before it runs");
         }
         if starts.lookup || inner.is_empty() {
+            let fed = around.piped || around.redirections.iter().any(|redirection| !matches!(redirection, Redirection::Write(_) | Redirection::Descriptor));
+            if fed && matches!(program, "ssh" | "autossh" | "rsh" | "dbclient") {
+                self.standard_input(around, scope);
+            }
             return;
         }
         match wrapper.kind {
-            Kind::Shell => self.shell_words(inner, scope),
+            Kind::Shell => self.shell_words(inner, &scope.fed_by(&around.redirections)),
             Kind::Soft => self.search_words(&texts[starts.first..]),
             Kind::Command if matches!(program, "jobs") && !has_short(&arguments[..starts.first], 'x') => {}
             Kind::Command if matches!(program, "xargs" | "gxargs") => {
@@ -312,8 +369,12 @@ impl Judge<'_> {
                 self.script(&text.text(), scope);
             }
         }
+        for text in &scope.input {
+            self.denied_in(&text.text(), scope);
+        }
         if !matches!(last, Some(Redirection::Here { descriptor: 0, .. })) {
-            self.unknown("", "a shell that reads commands nobody can see");
+            let source = self.source().to_owned();
+            self.unknown(&source, "a shell that reads commands nobody can see");
         }
     }
 
@@ -374,7 +435,10 @@ impl Judge<'_> {
         if program == "printf" {
             let first = &arguments[0];
             let joined = after(first, 2);
-            names = vec![if joined.text().is_empty() { arguments.get(1).cloned().unwrap_or_default() } else { joined }];
+            let rest = if joined.text().is_empty() { 2 } else { 1 };
+            let name = if rest == 2 { arguments.get(1).cloned().unwrap_or_default() } else { joined };
+            self.printed_into(&name.text(), arguments.get(rest..).unwrap_or_default(), scope);
+            names = vec![name];
         }
         if program == "unset" {
             scope.functions.clear();
@@ -382,25 +446,39 @@ impl Judge<'_> {
         for word in &names {
             if let Some((name, value)) = assigned_in(word) {
                 self.variable_set(&name, Some(&value), Reach::Wildcard, scope, reasons);
-                scope.set(&name, value.literal());
+                scope.set_all(&name, places::assigned(&value, scope, self.surroundings));
                 continue;
             }
             let text = word.text();
             let name = text.split(['[', '=']).next().unwrap_or_default();
             if word.is_dynamic()
-                && (program == "printf" || word.pieces.first().is_some_and(|piece| !matches!(piece, super::word::Piece::Text { .. })))
+                && (program == "printf" || word.pieces.iter().find(|piece| !is_nothing(piece)).is_some_and(|piece| !is_text(piece)))
             {
                 reasons.push(Reason::new(Reach::Wildcard, "sets a variable that is not known before it runs"));
             } else if !text.starts_with('-') && variables::executes(name) && !matches!(program, "export" | "unset") {
                 reasons.push(Reason::new(Reach::Wildcard, format!("sets {name}")));
-            } else if !text.starts_with('-') {
+            } else if !text.starts_with('-') && program != "printf" {
                 scope.set(name, None);
             }
         }
     }
 
+    /// `printf -v name %s text`: the text is the value. Any other format makes one that is not known.
+    fn printed_into(&mut self, name: &str, words: &[Word], scope: &mut Scope) {
+        let value = match words {
+            [format, value] if matches!(format.text().as_str(), "%s" | "%s\\n") => value.literal(),
+            [format] => format.literal().filter(|format| !format.contains(['%', '\\'])),
+            _ => None,
+        };
+        scope.set(name, value);
+    }
+
     fn moves(&mut self, program: &str, arguments: &[Word], scope: &mut Scope, reasons: &mut Vec<Reason>) {
-        let target = arguments.iter().find(|word| !matches!(word.text().as_str(), "-L" | "-P" | "-e" | "-@" | "--" | "-n"));
+        let is_option = |text: &str| {
+            text.strip_prefix('-')
+                .is_some_and(|letters| letters == "-" || (!letters.is_empty() && letters.chars().all(|letter| "LPe@n".contains(letter))))
+        };
+        let target = arguments.iter().find(|word| !is_option(&word.text()));
         let mut moved = Vec::new();
         let lost = match target {
             None if program == "cd" => {
@@ -465,6 +543,7 @@ impl Judge<'_> {
             }
             at += 1;
         }
+        self.split_before(arguments.get(..at).unwrap_or(arguments), arguments, scope);
         let inner = arguments.get(at..).unwrap_or_default();
         if inner.is_empty() && scope.more_arguments {
             self.opaque(arguments, "a command that is not known before it runs");
@@ -473,6 +552,8 @@ impl Judge<'_> {
     }
 
     fn find_actions(&mut self, arguments: &[Word], scope: &Scope) {
+        let action = arguments.iter().position(|word| word.text().starts_with("-exec")).unwrap_or(arguments.len());
+        self.split_before(&arguments[..action], arguments, scope);
         let mut at = 0;
         while at < arguments.len() {
             let text = arguments[at].text();
@@ -523,7 +604,11 @@ impl Judge<'_> {
             let setting = if text == "-c" { next.as_str() } else { text.strip_prefix("-c").unwrap_or_default() };
             let script = match (subcommand.as_str(), text.as_str()) {
                 ("bisect", "run") => Some(rest()),
-                ("submodule", "foreach") => Some(rest().trim_start_matches("--recursive ").to_owned()),
+                ("submodule", "foreach") => Some(without_options(&texts[at + 1..])),
+                ("rebase", _) if text.starts_with("-x") && text != "-x" => Some(text[2..].to_owned()),
+                ("rebase", _) if !text.starts_with("--") && text.starts_with('-') && text.ends_with('x') => Some(next.clone()),
+                ("clone" | "fetch" | "pull" | "ls-remote", "-u" | "--upload-pack") => Some(next.clone()),
+                ("clone", _) if text.starts_with("-u") => Some(text[2..].to_owned()),
                 ("rebase", "-x" | "--exec") => Some(next.clone()),
                 ("config", _) if text.starts_with('!') => Some(text[1..].to_owned()),
                 ("filter-branch", _) if text.ends_with("-filter") => Some(next.clone()),
@@ -578,6 +663,7 @@ impl Judge<'_> {
         while let Some(text) = arguments.get(at).map(Word::text).filter(|text| text.starts_with('-')) {
             at += if matches!(text.as_str(), "-w" | "-E" | "--timeout" | "--conflict-exit-code") { 2 } else { 1 };
         }
+        self.split_before(arguments.get(..=at).unwrap_or(arguments), arguments, scope);
         let rest = arguments.get(at + 1..).unwrap_or_default();
         match rest.first().map(Word::text).as_deref() {
             Some("-c" | "--command") => self.shell_words(&rest[1..], scope),
@@ -637,12 +723,26 @@ fn replaced(options: &[String]) -> Option<String> {
     found.filter(|name| !name.is_empty())
 }
 
+/// `git submodule foreach --recursive -q cmd`: the command.
+fn without_options(texts: &[String]) -> String {
+    texts.iter().skip_while(|text| text.starts_with('-')).cloned().collect::<Vec<_>>().join(" ")
+}
+
 fn joined(words: &[Word]) -> String {
     words.iter().map(Word::text).collect::<Vec<_>>().join(" ")
 }
 
 fn has_short(arguments: &[Word], letter: char) -> bool {
     arguments.iter().map(Word::text).any(|text| text.starts_with('-') && !text.starts_with("--") && text.contains(letter))
+}
+
+fn is_text(piece: &Piece) -> bool {
+    matches!(piece, Piece::Text { .. })
+}
+
+/// What is left of a quote: it says nothing about the word's start.
+fn is_nothing(piece: &Piece) -> bool {
+    matches!(piece, Piece::Text { text, .. } if text.is_empty())
 }
 
 fn is_standard_input(text: &str) -> bool {

@@ -6,7 +6,10 @@
 
 use posse_session::{AskedFor, Rule, Rules, Touch, Verdict, wildcard};
 
-use super::{COMMANDS_MAX, DEPTH_MAX, ShellVerdict, Surroundings, WORK_MAX, parse, scan, walk::Scope, wrappers::basename};
+use super::{COMMANDS_MAX, DEPTH_MAX, Files, ShellVerdict, Surroundings, WORK_MAX, parse, scan, walk::Scope, wrappers::basename};
+
+/// Files one line may name; a list of more is a find in disguise.
+const FILES_MAX: usize = 2_000;
 
 /// Things one line may touch or ask for. More than a person reads, and no list that rules are asked about may be cut.
 const TOUCHES_MAX: usize = 500;
@@ -16,6 +19,8 @@ const MATCHED_MAX: usize = 2_000;
 
 pub(super) struct Judge<'a> {
     pub(super) rules: Vec<&'a Rule>,
+    /// With those of other keys.
+    all_rules: &'a Rules,
     /// The first words of what is denied.
     denied_names: Vec<&'a str>,
     pub(super) surroundings: &'a Surroundings,
@@ -34,6 +39,9 @@ pub(super) struct Judge<'a> {
     only_denies: bool,
     touches: Vec<Touch>,
     asking: Vec<AskedFor>,
+    files: Files,
+    /// Some of it was not understood, or not looked at.
+    unclear: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -76,11 +84,13 @@ impl Reason {
 
 impl<'a> Judge<'a> {
     pub(super) fn new(source: &str, rules: &'a Rules, surroundings: &'a Surroundings) -> Self {
+        let all_rules = rules;
         let rules: Vec<&Rule> = rules.0.iter().filter(|rule| wildcard("bash", &rule.key)).collect();
         let denied = rules.iter().filter(|rule| rule.action == Verdict::Deny && !is_catch_all(&rule.pattern));
         let denied_names = denied.map(|rule| rule.pattern.split(' ').next().unwrap_or_default()).collect();
         Self {
             rules,
+            all_rules,
             denied_names,
             surroundings,
             source: source.to_owned(),
@@ -94,6 +104,8 @@ impl<'a> Judge<'a> {
             only_denies: false,
             touches: Vec::new(),
             asking: Vec::new(),
+            files: Files::default(),
+            unclear: false,
         }
     }
 
@@ -131,6 +143,7 @@ impl<'a> Judge<'a> {
     pub(super) fn denied_in(&mut self, script: &str, scope: &Scope) {
         let mut inner = scope.deeper();
         inner.depth += 4;
+        inner.input.clear();
         if !self.spend(20) || self.too_deep(&inner) {
             return;
         }
@@ -146,12 +159,14 @@ impl<'a> Judge<'a> {
 
     /// Not understood: asks, and is searched for commands that are denied.
     fn unreadable(&mut self, text: &str, reason: &str) {
+        self.unclear = true;
         self.unknown(text, &format!("cannot be read: {reason}"));
         self.search(text, scan::Where::Commands);
     }
 
     /// Bash may read it otherwise: asks, and any word may be a command.
     pub(super) fn distrust(&mut self, reason: &str) {
+        self.unclear = true;
         if self.searched && self.asks_for_all() {
             return;
         }
@@ -217,7 +232,7 @@ impl<'a> Judge<'a> {
                 continue;
             }
             let rest = words[start + 1..].join(" ");
-            if !self.spend(1 + rest.len() / 4 + words.len() / 4) {
+            if !self.spend(1 + rest.len() / 2 + words.len() / 2) {
                 return;
             }
             for name in [word.as_str(), bare] {
@@ -293,6 +308,16 @@ impl<'a> Judge<'a> {
 
     /// Nobody can know what runs: asks for the whole line, word for word.
     pub(super) fn unknown(&mut self, command: &str, reason: &str) {
+        // What is denied as it is written is not asked about because more may be in it.
+        if !command.is_empty()
+            && !self.is_over()
+            && let Said::Rule(_, rule) = self.said(command)
+            && rule.action == Verdict::Deny
+        {
+            self.find(Verdict::Deny, command, String::new(), Some(rule));
+            return;
+        }
+        self.work = self.work.saturating_add(command.len() / 16);
         if self.asks_for_all() {
             return;
         }
@@ -353,6 +378,25 @@ impl<'a> Judge<'a> {
         }
     }
 
+    /// A file that words of a command name, and whether it is changed.
+    pub(super) fn file(&mut self, path: impl Into<String>, write: bool) {
+        let names = if write { &mut self.files.written } else { &mut self.files.named };
+        let path = path.into();
+        if names.contains(&path) {
+            return;
+        }
+        if names.len() < FILES_MAX {
+            names.push(path);
+        } else {
+            self.give_up("names more files than can be judged");
+        }
+    }
+
+    /// Whether a rule about folders outside the project allows this one; then it is no reason to ask.
+    pub(super) fn is_allowed_outside(&self, path: &std::path::Path) -> bool {
+        self.all_rules.judge(&outside_touch(path)).verdict == Verdict::Allow
+    }
+
     /// One thing a person would have to allow; `exact` when only these very words may be allowed.
     pub(super) fn ask(&mut self, key: &str, pattern: impl Into<String>, exact: bool) {
         if self.only_denies || self.asking.len() == TOUCHES_MAX {
@@ -384,12 +428,21 @@ impl<'a> Judge<'a> {
         });
         let mut asking = self.asking;
         match verdict {
+            // What is not clear may hold anything that needs a person, so no mode answers it.
+            Verdict::Ask if self.unclear => asking.push(AskedFor::new(Touch::new("unreadable", self.source), true)),
             Verdict::Ask if asking.is_empty() => asking.push(AskedFor::new(Touch::new("bash", self.source), true)),
             Verdict::Ask => {}
             Verdict::Allow | Verdict::Deny => asking.clear(),
         }
-        ShellVerdict { verdict, why, rule, origin, touches: self.touches, asking }
+        ShellVerdict { verdict, why, rule, origin, touches: self.touches, asking, files: self.files }
     }
+}
+
+pub(crate) fn outside_touch(path: &std::path::Path) -> Touch {
+    // A folder right below `/` stands for itself: a yes to `/etc` is no yes to the whole disk.
+    let parent = path.parent().filter(|parent| parent.parent().is_some()).unwrap_or(path);
+    let folder = parent.display().to_string();
+    Touch::new("external_directory", format!("{}/*", folder.trim_end_matches('/')))
 }
 
 /// The rule's verdict after the reasons against it, and the reason that counted.

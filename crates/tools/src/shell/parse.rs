@@ -42,7 +42,8 @@ pub(super) type Refusal = &'static str;
 pub(super) fn effort(text: &str) -> usize {
     let mut before = b' ';
     let mut effort = text.len() / 3;
-    for &byte in text.as_bytes() {
+    let tokens = if text.contains("<<") { Cow::Owned(documents(text).without_bodies) } else { Cow::Borrowed(text) };
+    for &byte in tokens.as_bytes() {
         effort += match byte {
             b' ' | b'\t' => 6 * usize::from(before != byte),
             b'\n' => 11,

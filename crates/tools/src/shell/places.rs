@@ -37,7 +37,11 @@ pub(super) fn places(word: &Word, scope: &Scope, surroundings: &Surroundings) ->
                 scope.values(name, surroundings).into_iter().chain(default.clone()).map(Some).collect()
             }
             Piece::Elsewhere { .. } => return vec![Place::Outside(PathBuf::from("/"))],
-            Piece::Unknown { .. } => vec![],
+            Piece::Unknown { source, .. } if is_changed_folder(source) => return vec![Place::Outside(PathBuf::from("/"))],
+            Piece::Unknown { source, .. } => {
+                let values = element_of(source).map(|name| scope.values(name, surroundings)).unwrap_or_default();
+                values.into_iter().map(Some).collect()
+            }
         };
         let values = if values.is_empty() { vec![None] } else { values };
         guesses = guesses
@@ -56,7 +60,75 @@ pub(super) fn places(word: &Word, scope: &Scope, surroundings: &Surroundings) ->
             .take(GUESSES_MAX)
             .collect();
     }
-    guesses.into_iter().flat_map(|guess| guess.map_or_else(|| vec![Place::Unknown], |guess| of_text(&guess, scope, surroundings))).collect()
+    let places = guesses.into_iter().flat_map(|guess| match guess {
+        Some(guess) => of_text(&guess, scope, surroundings),
+        None => vec![Place::Unknown],
+    });
+    places.map(Place::shown).collect()
+}
+
+impl Place {
+    /// With a sign that people and rules can read where something is not known.
+    fn shown(self) -> Self {
+        match self {
+            Self::Inside(path) => Self::Inside(path.replace('\u{1}', "?")),
+            Self::Outside(path) if path.to_string_lossy().contains('\u{1}') => {
+                Self::Outside(PathBuf::from(path.to_string_lossy().replace('\u{1}', "?")))
+            }
+            other => other,
+        }
+    }
+}
+
+/// `${HOME%/}`, `${PWD:0}`: a folder's path that was changed leads anywhere. `${PWD##*/}` is only its name.
+fn is_changed_folder(source: &str) -> bool {
+    let Some(inner) = source.strip_prefix("${").filter(|inner| !inner.ends_with("##*/}")) else { return false };
+    ["HOME", "PWD", "OLDPWD", "TMPDIR"]
+        .iter()
+        .filter_map(|name| inner.strip_prefix(name))
+        .any(|rest| !rest.starts_with(|letter: char| letter.is_ascii_alphanumeric() || letter == '_'))
+}
+
+/// The array whose elements a word takes: `${name[0]}`, `${name[@]}`.
+pub(super) fn element_of(source: &str) -> Option<&str> {
+    let (name, index) = source.strip_prefix("${")?.strip_suffix("]}")?.split_once('[')?;
+    let plain = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    (plain && !index.contains(['[', ']'])).then_some(name)
+}
+
+/// All values a variable may get from this word; nothing if one of them is not known.
+pub(super) fn assigned(word: &Word, scope: &Scope, surroundings: &Surroundings) -> Option<Vec<String>> {
+    let known = |piece: &Piece| match piece {
+        Piece::Variable { name, .. } => !scope.values(name, surroundings).is_empty(),
+        _ => true,
+    };
+    let values = filled(word, scope, surroundings);
+    let complete = !values.is_empty() && values.len() < GUESSES_MAX && word.pieces.iter().all(known) && !word.has_glob();
+    if complete { Some(values) } else { word.literal().map(|value| vec![value]) }
+}
+
+/// The texts a word may be by the values this line gave its variables; empty when it takes none, or one is not known.
+pub(super) fn filled(word: &Word, scope: &Scope, surroundings: &Surroundings) -> Vec<String> {
+    let mut texts = vec![String::new()];
+    let mut given = false;
+    for piece in &word.pieces {
+        let values = match piece {
+            Piece::Text { text, .. } => vec![text.clone()],
+            Piece::Variable { source, .. } if source == "~" => vec![source.clone()],
+            Piece::Variable { name, default, .. } => {
+                given = true;
+                scope.values(name, surroundings).into_iter().chain(default.clone()).collect()
+            }
+            Piece::Unknown { source, .. } => {
+                given = true;
+                element_of(source).map(|name| scope.values(name, surroundings)).unwrap_or_default()
+            }
+            Piece::Elsewhere { .. } => Vec::new(),
+        };
+        let longer = texts.iter().flat_map(|text| values.iter().map(move |value| format!("{text}{value}")));
+        texts = longer.filter(|text| text.len() <= PATH_BYTES_MAX).take(GUESSES_MAX).collect();
+    }
+    if given { texts } else { Vec::new() }
 }
 
 pub(super) fn of_text(text: &str, scope: &Scope, surroundings: &Surroundings) -> Vec<Place> {
@@ -136,7 +208,7 @@ pub(super) fn environment_file(path: &str, glob: bool) -> Option<String> {
 }
 
 /// With every `[...]` as one unknown letter.
-fn without_classes(pattern: &str) -> String {
+pub(super) fn without_classes(pattern: &str) -> String {
     let mut plain = String::new();
     let mut rest = pattern;
     while let Some((before, after)) = rest.split_once('[') {

@@ -2,6 +2,8 @@
 //!
 //! Long options count when abbreviated, as GNU programs and git accept them. `git` is in `git`, languages in `scripts`.
 
+use std::path::Path;
+
 use super::word::Word;
 
 struct Program {
@@ -306,13 +308,16 @@ const PROGRAMS: &[Program] = &[
 ];
 
 /// Harmless options that begin like a dangerous one.
-const WHOLE: &[&str] = &["pre", "partial", "backup", "data", "checkpoint", "file"];
+const WHOLE: &[&str] = &["pre", "partial", "backup", "data", "checkpoint", "file", "list", "exclude"];
 
 /// The option among the words that does more than the program's name promises.
 pub(super) fn hazard(name: &str, arguments: &[Word]) -> Option<String> {
     let mut entries = PROGRAMS.iter().filter(|program| program.names.contains(&name)).peekable();
     entries.peek()?;
-    let texts: Vec<String> = arguments.iter().map(Word::text).collect();
+    let mut texts: Vec<String> = arguments.iter().map(Word::text).collect();
+    if is_find(name) {
+        texts = without_compared(arguments);
+    }
     if matches!(name, "tar" | "gtar" | "bsdtar")
         && let Some(words) = tar_hazard(&texts)
     {
@@ -329,6 +334,36 @@ pub(super) fn hazard(name: &str, arguments: &[Word]) -> Option<String> {
             found.then(|| format!("`{text}` makes {name} execute, load or write something else"))
         })
     })
+}
+
+/// Whether some option of this program does more than its name promises.
+pub(super) fn has_hazards(name: &str) -> bool {
+    name == "git"
+        || PROGRAMS.iter().any(|program| {
+            program.names.contains(&name) && !(program.long.is_empty() && program.short.is_empty() && program.words.is_empty())
+        })
+}
+
+pub(super) fn is_find(name: &str) -> bool {
+    matches!(name, "find" | "gfind" | "bfs")
+}
+
+/// Words of find without the texts it compares names with. A test after another word that begins with a dash may be
+/// that one's value, so its own value stays.
+fn without_compared(arguments: &[Word]) -> Vec<String> {
+    let mut texts: Vec<String> = Vec::new();
+    let mut skip = false;
+    for (at, word) in arguments.iter().enumerate() {
+        if std::mem::take(&mut skip) {
+            continue;
+        }
+        let text = word.text();
+        let before = at.checked_sub(1).map(|before| &arguments[before]);
+        let known = before.is_none_or(|before| before.literal().is_some_and(|before| !before.starts_with('-')));
+        skip = known && is_find_text(&text);
+        texts.push(text);
+    }
+    texts
 }
 
 /// The old bundle of letters without a dash, each with its own word, and archives on another host.
@@ -371,6 +406,11 @@ impl Program {
         }
         false
     }
+}
+
+/// Where the system keeps its programs: running one reads nothing of anybody's.
+pub(super) fn is_installed(path: &Path) -> bool {
+    ["/bin", "/sbin", "/usr", "/opt", "/nix/store", "/snap/bin"].iter().any(|folder| path.starts_with(folder))
 }
 
 /// Programs whose words are never paths: they print or compare them.
@@ -560,7 +600,9 @@ pub(super) fn leading_texts(name: &str, texts: &[String]) -> usize {
         "sed" | "gsed" => usize::from(!given("ef", "il", &["expression", "file"])),
         "awk" | "gawk" | "mawk" | "nawk" | "original-awk" => usize::from(!given("fe", "Fv", &["file", "source"])),
         "git" if texts.first().is_some_and(|text| text == "grep") => 1 + usize::from(!given("ef", "ABCmO", &[])),
-        "jq" | "yq" | "gojq" | "fd" | "fdfind" | "chmod" | "chown" | "chgrp" | "timeout" | "nice" => 1,
+        // The program from a file, or a folder before it: every word is looked at.
+        "jq" | "gojq" => usize::from(!given("fL", "", &["from-file", "library-path"])),
+        "yq" | "fd" | "fdfind" | "chmod" | "chown" | "chgrp" | "timeout" | "nice" => 1,
         _ => 0,
     }
 }

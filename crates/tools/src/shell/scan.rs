@@ -37,6 +37,14 @@ pub(super) fn strictest<'a>(text: &str, rules: &[&'a Rule], place: Where) -> Opt
     if !named.iter().map(|(_, rule)| first(rule)).any(|first| first.contains(['*', '?']) || letters.contains(first.as_str())) {
         return None;
     }
+    // What begins with a star is about the whole text, however long it is.
+    let plain = bare(&joined);
+    let anywhere = named.iter().rev().find(|(_, rule)| rule.pattern.starts_with('*') && wildcard(&plain, &rule.pattern));
+    if let Some((index, rule)) = anywhere
+        && !rules[index + 1..].iter().any(|later| wildcard(&plain, &later.pattern))
+    {
+        return Some((*rule, plain));
+    }
     search(&joined, rules, &named, place).or_else(|| if joined == *text { None } else { search(text, rules, &named, place) })
 }
 
@@ -47,7 +55,7 @@ fn search<'a>(joined: &str, rules: &[&'a Rule], named: &[(usize, &'a Rule)], pla
     };
     for (segment, quoted) in joined.split(splits).map(|segment| (segment, false)).chain(quoted_segments(joined)) {
         let spaced = segment.replace(['<', '>'], " > ");
-        let words: Vec<String> = spaced.split_ascii_whitespace().map(bare).filter(|word| !word.is_empty()).take(4096).collect();
+        let words: Vec<String> = spaced.split_ascii_whitespace().map(bare).filter(|word| !word.is_empty()).collect();
         let mut wrapped = quoted;
         let mut at_command = true;
         for (at, word) in words.iter().enumerate() {
@@ -74,10 +82,7 @@ fn quoted_segments(text: &str) -> impl Iterator<Item = (&str, bool)> {
 
 fn denied<'a>(words: &[String], rules: &[&'a Rule], named: &[(usize, &'a Rule)]) -> Option<(&'a Rule, String)> {
     let name = basename(words.first()?);
-    let first = |rule: &&(usize, &Rule)| {
-        let first = rule.1.pattern.split(' ').next().unwrap_or_default();
-        first.contains(['*', '?']) || first.eq_ignore_ascii_case(name)
-    };
+    let first = |rule: &&(usize, &Rule)| could_begin(&rule.1.pattern, name, words);
     if !named.iter().any(|rule| first(&rule)) {
         return None;
     }
@@ -91,6 +96,21 @@ fn denied<'a>(words: &[String], rules: &[&'a Rule], named: &[(usize, &'a Rule)])
     // A later rule that allows the same words was meant to win.
     let overruled = rules[index + 1..].iter().any(|rule| wildcard(&spelled, &rule.pattern));
     (!overruled).then_some((*rule, spelled))
+}
+
+/// A cheap look at the words before the first wildcard, so that most places cost nothing.
+fn could_begin(pattern: &str, name: &str, words: &[String]) -> bool {
+    for (at, wanted) in pattern.split(' ').enumerate() {
+        let given = if at == 0 { name } else { words.get(at).map_or("", String::as_str) };
+        match wanted.find(['*', '?']) {
+            Some(wildcard) => {
+                return given.is_empty() || given.get(..wildcard).is_some_and(|start| start.eq_ignore_ascii_case(&wanted[..wildcard]));
+            }
+            None if !given.eq_ignore_ascii_case(wanted) && given.to_lowercase() != wanted.to_lowercase() => return false,
+            None => {}
+        }
+    }
+    true
 }
 
 /// With every `$'...'` as its text.

@@ -11,7 +11,7 @@ pub(super) fn hazard(pattern: &str, arguments: &[Word]) -> Option<&'static str> 
         return Some("words beside the allowed address are not known before it runs");
     }
     let texts: Vec<String> = arguments.iter().map(Word::text).collect();
-    let operands: Vec<&String> = texts.iter().filter(|text| !text.starts_with('-')).collect();
+    let operands = operands(&texts);
     if 1 < operands.len() {
         return Some("another operand beside the allowed address");
     }
@@ -33,6 +33,28 @@ pub(super) fn hazard(pattern: &str, arguments: &[Word]) -> Option<&'static str> 
         return Some("the address climbs");
     }
     None
+}
+
+/// The words that are no options, without the values of curl's plainest options. One option that is not known here may
+/// take the next word, whatever that looks like, so then every word counts.
+fn operands(texts: &[String]) -> Vec<&String> {
+    let has_value = |text: &str| matches!(text, "-X" | "-H" | "-d" | "-A" | "-m" | "--request" | "--header" | "--data" | "--max-time");
+    let is_flag = |text: &str| text.strip_prefix('-').is_some_and(|letters| letters.chars().all(|letter| "sSfivk".contains(letter)));
+    let mut found = Vec::new();
+    let mut skip = false;
+    for text in texts {
+        if std::mem::take(&mut skip) {
+            continue;
+        }
+        skip = has_value(text);
+        if text.starts_with('-') && !skip && !is_flag(text) {
+            return texts.iter().filter(|text| !text.starts_with('-')).collect();
+        }
+        if !text.starts_with('-') {
+            found.push(text);
+        }
+    }
+    found
 }
 
 /// `host:port` of an address, with what a browser would still take for it.

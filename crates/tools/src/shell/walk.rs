@@ -9,6 +9,7 @@ use std::{
 };
 
 use brush_parser::ast;
+use posse_session::Verdict;
 
 use super::{
     Surroundings, braces,
@@ -40,6 +41,8 @@ pub(super) struct Scope {
     pub(super) depth: usize,
     /// Further arguments come from somewhere else: `xargs`.
     pub(super) more_arguments: bool,
+    /// Texts that are the input of what stands around: a here-document after a group.
+    pub(super) input: Vec<Word>,
 }
 
 /// What stands around a simple command.
@@ -57,6 +60,8 @@ pub(super) struct Around {
 pub(super) struct Assigned {
     pub(super) name: String,
     pub(super) value: Word,
+    /// Its elements are known to the scope already.
+    pub(super) is_array: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -81,7 +86,17 @@ impl Scope {
             functions: HashSet::new(),
             depth: 0,
             more_arguments: false,
+            input: Vec::new(),
         }
+    }
+
+    /// With the texts that these redirections give as input.
+    pub(super) fn fed_by(&self, redirections: &[Redirection]) -> Self {
+        let texts = redirections.iter().filter_map(|redirection| match redirection {
+            Redirection::Here { text, .. } => Some(text.clone()),
+            _ => None,
+        });
+        Self { input: self.input.iter().cloned().chain(texts).collect(), ..self.clone() }
     }
 
     pub(super) fn deeper(&self) -> Self {
@@ -115,6 +130,14 @@ impl Scope {
             }
             _ => None,
         };
+    }
+
+    /// Every value it may get; nothing when it may be anything.
+    pub(super) fn set_all(&mut self, name: &str, values: Option<Vec<String>>) {
+        match values {
+            Some(values) => values.into_iter().for_each(|value| self.set(name, Some(value))),
+            None => self.set(name, None),
+        }
     }
 
     fn join(&mut self, others: impl IntoIterator<Item = PathBuf>) {
@@ -194,6 +217,9 @@ impl Judge<'_> {
     }
 
     fn pipeline(&mut self, pipeline: &ast::Pipeline, source: &str, scope: &mut Scope) {
+        if pipeline.seq.is_empty() {
+            self.distrust("a pipeline without a command");
+        }
         let several = 1 < pipeline.seq.len();
         for (at, command) in pipeline.seq.iter().enumerate() {
             let around = Around { piped: 0 < at, timed: at == 0 && pipeline.timed.is_some(), ..Around::default() };
@@ -216,8 +242,11 @@ impl Judge<'_> {
         match command {
             ast::Command::Simple(simple) => self.words_of(simple, source, scope, around),
             ast::Command::Compound(compound, redirections) => {
-                self.redirections(redirections.as_ref(), source, scope);
+                let redirections = self.redirections(redirections.as_ref(), source, scope);
+                let fed = scope.fed_by(&redirections).input;
+                let input = std::mem::replace(&mut scope.input, fed);
                 self.compound(compound, source, scope);
+                scope.input = input;
             }
             ast::Command::Function(function) => {
                 self.expand(&function.fname.value, scope);
@@ -448,6 +477,17 @@ impl Judge<'_> {
         }
     }
 
+    /// A redirection's target: braces are expanded there too, and bash refuses more than one word.
+    fn target(&mut self, source: &str, scope: &Scope) -> Word {
+        match braces::expand(source) {
+            Some(words) if words.len() == 1 => self.expand(&words[0], scope),
+            _ => {
+                self.distrust("a redirection with braces");
+                self.expand(source, scope)
+            }
+        }
+    }
+
     /// Characters that look like something else to a person, or to another splitter.
     fn control_characters(&mut self, source: &str, word: &Word) {
         let hidden = |letter: char| {
@@ -487,7 +527,7 @@ impl Judge<'_> {
         match item {
             ast::CommandPrefixOrSuffixItem::IoRedirect(redirection) => {
                 // `{name}>file` is a redirection whose descriptor goes into a variable.
-                if words.last().is_some_and(|word| is_descriptor_name(&word.text())) {
+                if words.last().is_some_and(is_descriptor_name) {
                     words.pop();
                 }
                 let redirection = self.redirection(redirection, source, scope);
@@ -526,21 +566,33 @@ impl Judge<'_> {
                     if let Some(key) = key {
                         self.arithmetic(&key.value, scope);
                     }
-                    self.argument(&value.value, scope);
+                    for element in self.argument(&value.value, scope) {
+                        scope.set(&name, element.literal());
+                    }
                 }
                 Word { pieces: vec![Piece::Unknown { quoted: false, source: "(...)".to_owned() }] }
             }
         };
-        Assigned { name, value }
+        let is_array = matches!(assignment.value, ast::AssignmentValue::Array(_));
+        Assigned { name, value, is_array }
     }
 
-    fn redirections(&mut self, list: Option<&ast::RedirectList>, source: &str, scope: &Scope) {
+    /// Redirections without a command of their own: what is denied by their text.
+    pub(super) fn denied_redirection(&mut self, text: &str) {
+        if let Some(rule) = self.stricter(text, None, Verdict::Deny) {
+            self.find(rule.action, text, String::new(), Some(rule));
+        }
+    }
+
+    fn redirections(&mut self, list: Option<&ast::RedirectList>, source: &str, scope: &Scope) -> Vec<Redirection> {
         let redirections: Vec<Redirection> =
             list.iter().flat_map(|list| &list.0).map(|redirection| self.redirection(redirection, source, scope)).collect();
         let (reasons, text) = self.redirection_reasons(&redirections, scope);
         if !text.is_empty() {
+            self.denied_redirection(&text);
             self.neutral(text, &reasons);
         }
+        redirections
     }
 
     fn redirection(&mut self, redirection: &ast::IoRedirect, source: &str, scope: &Scope) -> Redirection {
@@ -553,11 +605,11 @@ impl Judge<'_> {
                     Redirection::Process
                 }
                 Target::Filename(word) => {
-                    let word = self.expand(&word.value, scope);
+                    let word = self.target(&word.value, scope);
                     if matches!(kind, Kind::Read) { Redirection::Read(word) } else { Redirection::Write(word) }
                 }
                 Target::Duplicate(word) => {
-                    let word = self.expand(&word.value, scope);
+                    let word = self.target(&word.value, scope);
                     let text = word.text();
                     let descriptor =
                         !word.is_dynamic() && !text.is_empty() && text.trim_end_matches('-').bytes().all(|byte| byte.is_ascii_digit());
@@ -568,7 +620,7 @@ impl Judge<'_> {
                     }
                 }
             },
-            ast::IoRedirect::OutputAndError(word, _) => Redirection::Write(self.expand(&word.value, scope)),
+            ast::IoRedirect::OutputAndError(word, _) => Redirection::Write(self.target(&word.value, scope)),
             ast::IoRedirect::HereString(descriptor, word) => {
                 Redirection::Here { text: self.expand(&word.value, scope), descriptor: descriptor.unwrap_or(0) }
             }
@@ -599,11 +651,14 @@ fn letters(source: &str, start: usize, end: usize) -> String {
     source.chars().skip(start).take(end.saturating_sub(start)).collect()
 }
 
-/// `{name}`, `{name[0]}`.
-fn is_descriptor_name(text: &str) -> bool {
-    text.strip_prefix('{')
-        .and_then(|text| text.strip_suffix('}'))
-        .is_some_and(|name| !name.is_empty() && !name.starts_with(|letter: char| letter.is_ascii_digit()))
+/// `{name}`, `{name[0]}`, as it is written: `'{ rm x; }' < in` is a word and a redirection.
+fn is_descriptor_name(word: &Word) -> bool {
+    let [Piece::Text { text, quoted: false }] = word.pieces.as_slice() else { return false };
+    let Some(name) = text.strip_prefix('{').and_then(|text| text.strip_suffix('}')) else { return false };
+    let bare = name.split_once('[').filter(|_| name.ends_with(']')).map_or(name, |(bare, _)| bare);
+    !bare.is_empty()
+        && !bare.starts_with(|letter: char| letter.is_ascii_digit())
+        && bare.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
 /// The parts of a word that were protected from expansion once, and are evaluated now.

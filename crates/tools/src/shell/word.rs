@@ -80,6 +80,15 @@ impl Word {
         (!self.is_dynamic() && !self.has_glob()).then(|| self.text())
     }
 
+    /// What is written out in it; expansions are left out.
+    fn literal_text(&self) -> String {
+        let text = |piece: &Piece| match piece {
+            Piece::Text { text, .. } => text.clone(),
+            _ => String::new(),
+        };
+        self.pieces.iter().map(text).collect()
+    }
+
     pub(super) fn is_dynamic(&self) -> bool {
         self.pieces.iter().any(|piece| !matches!(piece, Piece::Text { .. }) && !piece.is_home())
     }
@@ -87,7 +96,7 @@ impl Word {
     /// Whether it may become several words, or none.
     pub(super) fn splits(&self) -> bool {
         self.pieces.iter().any(|piece| match piece {
-            Piece::Variable { quoted, .. } | Piece::Unknown { quoted, .. } => !quoted && !piece.is_home(),
+            Piece::Variable { quoted, source, .. } | Piece::Unknown { quoted, source } => (!quoted && !piece.is_home()) || is_list(source),
             _ => false,
         })
     }
@@ -107,7 +116,10 @@ impl Word {
 
     /// Whether it may begin with a dash although it is not written so.
     pub(super) fn may_be_option(&self) -> bool {
-        match self.pieces.first() {
+        let is_quote = |piece: &&Piece| matches!(piece, Piece::Text { text, quoted: true } if text.is_empty());
+        match self.pieces.iter().find(|piece| !is_quote(piece)) {
+            // With a blank in it, it is a sentence: `"- $item"`.
+            Some(Piece::Text { text, quoted: true }) if text.contains(char::is_whitespace) => false,
             Some(Piece::Text { text, quoted }) => {
                 text.starts_with('-') && (self.is_dynamic() || self.has_glob()) && !text.contains('=')
                     || (text.is_empty() && !quoted && self.is_dynamic())
@@ -159,6 +171,9 @@ impl Effects {
             Ok(pieces) => {
                 let mut word = Word::default();
                 self.pieces(&pieces, source, Quoting::None, &mut word);
+                if (source.contains('[') || source.contains("$'")) && runs_as_subscript(&word.literal_text()) {
+                    self.distrusted.push(SUBSCRIPT);
+                }
                 word
             }
             Err(reason) => {
@@ -201,6 +216,9 @@ impl Effects {
                 WordPiece::Text(text) => {
                     if text == "$" && source.get(piece.end_index..).is_some_and(|rest| rest.starts_with(['(', '{', '['])) {
                         self.distrusted.push("an expansion without an end");
+                    }
+                    if !quoted && has_process(text) {
+                        self.distrusted.push(PROCESS);
                     }
                     word.pieces.push(Piece::Text { text: text.clone(), quoted });
                 }
@@ -312,6 +330,18 @@ impl Effects {
         self.subscript(parameter);
         let mut default = None;
         for inner in words {
+            // Patterns are expanded as if no quotes stood around them; a default is not.
+            let value = matches!(
+                expression,
+                ParameterExpr::UseDefaultValues { .. }
+                    | ParameterExpr::AssignDefaultValues { .. }
+                    | ParameterExpr::UseAlternativeValue { .. }
+                    | ParameterExpr::IndicateErrorIfNullOrUnset { .. }
+            );
+            if quoting == Quoting::Double && !value && has_process(inner) || inner.contains('\\') && has_process(&inner.replace("\\\n", ""))
+            {
+                self.distrusted.push(PROCESS);
+            }
             let word = if quoting == Quoting::Double { self.text(inner) } else { self.word(inner) };
             default = word.literal();
         }
@@ -341,6 +371,50 @@ fn is_document(source: &str) -> bool {
     let body = rest.strip_suffix(")\"").map(|rest| rest.trim_end_matches('\n'));
     let body = body.and_then(|body| body.strip_suffix(tag)).and_then(|body| body.strip_suffix('\n'));
     plain && body.is_some_and(|body| !body.contains('"') && body.split('\n').all(|line| line != tag))
+}
+
+pub(super) const SUBSCRIPT: &str = "a subscript that holds a command";
+
+const PROCESS: &str = "a process substitution inside a word";
+
+/// The word grammar takes `<(...)` for text where bash runs it.
+fn has_process(text: &str) -> bool {
+    text.contains("<(") || text.contains(">(")
+}
+
+/// `name[... $(command) ...]`, kept as text: arithmetic that meets it in a variable runs the command.
+pub(super) fn runs_as_subscript(text: &str) -> bool {
+    let is_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    if !text.contains(['$', '`']) {
+        return false;
+    }
+    let (mut depth, mut before) = (0_usize, ' ');
+    for (at, letter) in text.char_indices() {
+        match letter {
+            '[' if 0 < depth || is_name(before) => depth += 1,
+            ']' => depth = depth.saturating_sub(1),
+            '`' if 0 < depth => return true,
+            '(' if 0 < depth && before == '$' && !is_field(&text[at + 1..]) => return true,
+            _ => {}
+        }
+        before = letter;
+    }
+    false
+}
+
+/// `$@`, `${a[@]}`, `${!name}`: several words although quotes stand around them.
+fn is_list(source: &str) -> bool {
+    let expansion = source.starts_with('$') && !source.starts_with("$(");
+    expansion && (["$@", "${@", "[@]", "${!"].iter().any(|sign| source.contains(sign)) || source.ends_with("@}"))
+}
+
+/// `$(NF)`, `$(i+1)`: what stands in awk's brackets all day.
+fn is_field(rest: &str) -> bool {
+    let inside = rest.split(')').next().unwrap_or_default();
+    let number = inside.trim_start_matches(|letter: char| letter.is_ascii_alphabetic());
+    let name = &inside[..inside.len() - number.len()];
+    let plain = number.strip_prefix(['+', '-']).is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()));
+    matches!(name, "NF" | "NR" | "FNR" | "i" | "j" | "k" | "n") && (plain || (number.is_empty() && name.starts_with('N')))
 }
 
 /// Letters that mean nothing but themselves wherever they stand in a word.

@@ -103,6 +103,9 @@ const AROUND: &[(&str, &str)] = &[
     ("cat <<< $(", ")"),
     ("ls > $(", ")"),
     ("cat <(", ")"),
+    ("echo ${x:-<(", ")}"),
+    ("echo \"${x#<(", ")}\""),
+    ("x=(${x/a/>(", ")})"),
     ("ls > >(", ")"),
     ("[[ -n $(", ") ]]"),
     ("(( $(", ") ))"),
@@ -204,4 +207,108 @@ fn is_keyword(text: &str) -> bool {
     ["if ", "while ", "until ", "for ", "case ", "time ", "coproc ", "[[", "f()", "a[", "a=", "x=", "A=", "2>"]
         .iter()
         .any(|keyword| text.starts_with(keyword))
+}
+
+const SIGNS: &str = "$(){}[]'\"`\\;&|<>#!~*?=,.:-+@%^ \n\trmls0x9é";
+
+/// What nests, repeats or runs something; much of it without an end.
+const UNITS: &[&str] = &[
+    "$(",
+    "${a[",
+    "((",
+    "\"$(",
+    "`",
+    "{",
+    "[",
+    "${x:-",
+    "$((",
+    "<<E\n",
+    "a=(",
+    "if ",
+    "f() {",
+    "'",
+    "\"",
+    "( ",
+    "{a,",
+    "!",
+    "[\"",
+    "rm2 ",
+    "a=b ",
+    "ls;",
+    "ls|",
+    "ls && ",
+    "$x ",
+    "${x}",
+    "\"$x\"",
+    "$(ls)",
+    "{a,b}",
+    "<(ls) ",
+    "> a ",
+    "env ",
+    "2>&1 ",
+    "case x in x) ",
+    "x;;",
+    "$'a'",
+    "~/",
+    "../",
+    "*",
+    "[a]",
+    "eval ",
+    "-c '",
+    "[[ ",
+    "a && ",
+    "! ",
+    "time ",
+    "coproc ",
+    "a[",
+    "]",
+    "a[1]=2 ",
+    "$((1)) ",
+    "\"`a`\"",
+    "\\\n",
+    "# \n",
+    "x\n",
+    "git ",
+    "git push ",
+    "-c a=b ",
+    "xargs ",
+    "find . -exec ",
+    "-x ",
+    "'a b' ",
+    "::: ",
+    "alias a=b ",
+    "X=$(a) ",
+    "PS1=$(a) ",
+    "f(){ a;};",
+    "(x=1);",
+    "cd a&&",
+    "{1..9}",
+    "<<E ",
+    "\nE\n",
+    "cat <<'E'\n",
+    "((1));",
+    "-f a && ",
+    "else ",
+    "fi ",
+    "done ",
+    "}",
+];
+
+/// Nonsense of about this many bytes: noise, signs, or the same few pieces over and over between two others.
+pub(crate) fn random_line(length: usize, dice: &mut Dice) -> String {
+    let signs: Vec<char> = SIGNS.chars().collect();
+    let mut pieces = |count: usize| (0..count).map(|_| *dice.pick(UNITS)).collect::<String>();
+    let (before, unit, after) = (pieces(2), pieces(3), pieces(2));
+    let line: String = match dice.below(8) {
+        0 => (0..length).map(|_| char::from(dice.next() as u8)).collect(),
+        1 => (0..length).map(|_| *dice.pick(&signs)).collect(),
+        2 => (0..1 + dice.below(6)).map(|_| *dice.pick(&signs)).collect::<String>().repeat(length / 4),
+        3 => (0..length / 3).map(|_| *dice.pick(UNITS)).collect(),
+        4 => dice.pick(UNITS).repeat(length),
+        5 => format!("{before}{}", dice.pick(UNITS).repeat(length)),
+        6 => format!("{before}{}{after}", unit.repeat(length / unit.len())),
+        _ => unit.repeat(length),
+    };
+    let line: String = line.chars().take(length).collect();
+    if dice.below(2) == 0 { line + &after } else { line }
 }
