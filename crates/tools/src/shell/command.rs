@@ -11,7 +11,7 @@ use super::{
     places::{self, Place},
     programs, scripts, urls, variables,
     walk::{Around, Redirection, Scope, quoted_text},
-    word::{Effects, Piece, Word},
+    word::{Effects, Piece, SUBSCRIPT, Word, runs_as_subscript},
     wrappers::{basename, is_assignment},
 };
 
@@ -83,6 +83,11 @@ impl Judge<'_> {
         };
         let program = basename(&name).to_lowercase();
         let arguments = &words[1..];
+        if matches!(program.as_str(), "read" | "mapfile" | "readarray")
+            && scope.fed_by(&around.redirections).input.iter().any(|text| runs_as_subscript(&text.text()))
+        {
+            self.distrust(SUBSCRIPT);
+        }
         let whole = [&prefix, &text, &redirected].into_iter().filter(|part| !part.is_empty()).cloned().collect::<Vec<_>>().join(" ");
         let spelled = Spelled { texts, text, whole, words: &words, around: &around };
         if scope.functions.contains(&name) && !self.is_named(&spelled.text) {

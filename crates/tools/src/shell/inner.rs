@@ -141,7 +141,9 @@ impl Judge<'_> {
             }
             "start-stop-daemon" => {
                 let texts = arguments.iter().map(Word::text);
-                let bare = |text: String| text.strip_prefix("--").and_then(|long| long.split_once('=')).map(|(_, value)| value.to_owned()).unwrap_or(text);
+                let bare = |text: String| {
+                    text.strip_prefix("--").and_then(|long| long.split_once('=')).map(|(_, value)| value.to_owned()).unwrap_or(text)
+                };
                 self.search_words(&texts.map(bare).collect::<Vec<_>>());
                 self.wrapped(program, arguments, scope, around);
             }
@@ -281,7 +283,8 @@ impl Judge<'_> {
             self.opaque(arguments, "a command that is not known before it runs");
         }
         if starts.lookup || inner.is_empty() {
-            let fed = around.piped || around.redirections.iter().any(|redirection| !matches!(redirection, Redirection::Write(_) | Redirection::Descriptor));
+            let fed = around.piped
+                || around.redirections.iter().any(|redirection| !matches!(redirection, Redirection::Write(_) | Redirection::Descriptor));
             if fed && matches!(program, "ssh" | "autossh" | "rsh" | "dbclient") {
                 self.standard_input(around, scope);
             }

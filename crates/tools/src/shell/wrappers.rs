@@ -176,13 +176,7 @@ const WRAPPERS: &[Wrapper] = &[
     command(&["dumb-init", "tini", "tini-static", "catatonit"], "per", "csvwghl", &["rewrite"], 0),
     soft(&["bwrap"], 0),
     shell(&["autossh"], "bcDEeFIiJLlmMOopQRSWwBP", "46AaCfGgKkNnqsTtVvXxYy", &[], 1),
-    shell(
-        &["ssh", "mosh", "rsh", "dbclient"],
-        "bcDEeFIiJLlmOopQRSWwBP",
-        "46AaCfGgKkMNnqsTtVvXxYy",
-        &[],
-        1,
-    ),
+    shell(&["ssh", "mosh", "rsh", "dbclient"], "bcDEeFIiJLlmOopQRSWwBP", "46AaCfGgKkMNnqsTtVvXxYy", &[], 1),
     shell(&["watch", "gwatch"], "nq", "bcdeghptvwx", &["interval", "equexit"], 0),
     soft(&["npx", "bunx", "pnpx", "uvx", "pipx"], 0),
     soft(

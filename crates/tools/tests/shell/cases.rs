@@ -979,6 +979,8 @@ pub(crate) const HIDDEN: &[Case] = &[
 
 /// What a reviewer got past the judge.
 pub(crate) const REVIEWED: &[Case] = &[
+    (MOST, "read x <<'EOF'\na[$(rm x)]\nEOF\n((x))", Deny, "a subscript that is read"),
+    (MOST, "while read x; do ((x)); done <<'EOF'\na[$(rm x)]\nEOF", Deny, "a subscript that is read"),
     (MOST, "echo ${x:-<(rm x)}", Deny, "a process substitution inside a word"),
     (MOST, "echo ${x:=<(rm x)}", Deny, "a process substitution inside a word"),
     (MOST, "echo ${x?>(rm x)}", Deny, "a process substitution inside a word"),
