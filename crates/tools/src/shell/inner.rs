@@ -11,6 +11,9 @@ use super::{
     wrappers::{self, Kind, is_assignment, is_shell},
 };
 
+/// Longer paths are not followed by `cd`.
+const FOLDER_BYTES_MAX: usize = 1024;
+
 /// Programs that run a command after one of these words; for what is denied only.
 const CARRIERS: &[(&[&str], &[&str])] = &[
     (&["docker", "podman", "nerdctl", "kubectl", "oc", "lxc", "incus", "docker-compose"], &["exec", "run", "--"]),
@@ -506,7 +509,8 @@ impl Judge<'_> {
                 lost
             }
         };
-        if lost {
+        // Nobody goes that deep, and every step is a longer path to look at.
+        if lost || moved.iter().any(|folder| FOLDER_BYTES_MAX < folder.as_os_str().len()) {
             moved.clear();
         }
         scope.moved = Some(moved);

@@ -194,8 +194,12 @@ impl Judge<'_> {
                 scope.cwds = moved;
             }
             self.pipeline(pipeline, source, scope);
-            seen.extend(scope.cwds.iter().cloned());
-            seen.extend(scope.moved.iter().flatten().cloned());
+            // One more than can be followed is enough to say so.
+            for folder in scope.cwds.iter().chain(scope.moved.iter().flatten()) {
+                if seen.len() <= DIRECTORIES_MAX && !seen.contains(folder) {
+                    seen.push(folder.clone());
+                }
+            }
             if operator == ast::PipelineOperator::Or {
                 scope.cwds = stayed;
             }
