@@ -208,6 +208,8 @@ mod tests {
                 title: String::new(),
                 recipe: Recipe { agent: format!("agent of {id}"), ..Recipe::default() },
                 ceiling: Vec::new(),
+                above: Default::default(),
+                depth: 0,
             },
         )];
         for (at, call, path, before, after) in edits {

@@ -3,7 +3,10 @@
 use posse_session::{Answer, By, Event, Kind, Outcome, Part, Record, Seq, Status, Summary, Usage};
 use serde::Serialize;
 
-use crate::show::said;
+use crate::{
+    show::said,
+    tree::{names, shown_status},
+};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -35,6 +38,8 @@ pub struct TreeEntry {
     pub parent: Option<String>,
     pub agent: String,
     pub kind: Option<Kind>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     pub title: String,
     pub status: Status,
     pub steps: u64,
@@ -84,29 +89,43 @@ pub fn report(status: RunStatus, error: Option<String>, tree: &[Summary], facts:
     let session = root.map_or(String::new(), |root| root.session.to_string());
     let after = |seq: Seq| &facts[facts.partition_point(|record| record.seq <= seq)..];
     let new = after(since.run);
-    // A mode that says yes has answered; a person who says no has too.
-    let nobody = |record: &&Record| matches!(record.event, Event::Answered { by: By::Policy, answer: Answer::No { .. }, .. });
-    let unanswered = new.iter().filter(nobody).count() as u64;
+    let names = names(tree);
     Report {
         status,
         result: last_text(after(since.text)),
         error,
         usage,
-        tree: tree.iter().map(entry).collect(),
+        tree: tree.iter().map(|summary| entry(summary, names.get(&summary.session).copied())).collect(),
         denied: denials(facts, since.run, &session, &agent),
         session,
-        unanswered,
+        unanswered: unanswered(new),
     }
 }
 
-fn entry(summary: &Summary) -> TreeEntry {
+impl Report {
+    /// Adds what was refused in a session below the root. `facts` are those since its last reply before this run, `since`
+    /// is where its log stood when this run began. Sessions whose view counts no denied call need not be read.
+    pub fn add_below(&mut self, summary: &Summary, facts: &[Record], since: Seq) {
+        self.denied.extend(denials(facts, since, summary.session.as_str(), &summary.agent));
+        self.unanswered += unanswered(&facts[facts.partition_point(|record| record.seq <= since)..]);
+    }
+}
+
+/// A mode that says yes has answered; a person who says no has too.
+fn unanswered(facts: &[Record]) -> u64 {
+    let nobody = |record: &&Record| matches!(record.event, Event::Answered { by: By::Policy, answer: Answer::No { .. }, .. });
+    facts.iter().filter(nobody).count() as u64
+}
+
+fn entry(summary: &Summary, name: Option<&str>) -> TreeEntry {
     TreeEntry {
         session: summary.session.to_string(),
         parent: summary.parent.as_ref().map(ToString::to_string),
         agent: summary.agent.clone(),
         kind: summary.kind,
+        name: name.map(str::to_owned),
         title: summary.title.clone(),
-        status: summary.status,
+        status: shown_status(summary),
         steps: summary.steps,
         calls: summary.calls,
         usage: summary.usage,

@@ -55,6 +55,7 @@ pub fn transcript(facts: &[Record]) -> Vec<String> {
 fn speaker(source: &Source) -> &str {
     match source {
         Source::User => "you",
+        Source::Prompt { .. } => "caller",
         Source::Task { .. } => "task",
         Source::Agent { name, .. } | Source::Hook { name } | Source::Plugin { name } => name,
         Source::Timer => "timer",

@@ -1,8 +1,10 @@
 //! `stream-json`: one object per line as it happens. Every fact of a log is one line with its `seq`, so a gap means a lost line.
+//!
+//! What has no `seq` is live or derived: pieces of text, what tools print, how far a task is. It may be left out.
 
 use std::collections::HashMap;
 
-use posse_session::{CallId, Event, Progress, Record, SessionId};
+use posse_session::{CallId, Event, How, Progress, Record, SessionId, Summary, Text};
 use serde_json::{Map, Value, json};
 
 use crate::{show::said, words};
@@ -30,6 +32,11 @@ impl Lines {
                 patch.shift_remove("change");
             }
         }
+        // Definitions and rules of those above are as long as their files, and not for readers either.
+        if let (Event::Created { .. }, Some(created)) = (&record.event, event.as_object_mut()) {
+            created.shift_remove("above");
+            created.get_mut("recipe").and_then(Value::as_object_mut).map(|recipe| recipe.shift_remove("definition"));
+        }
         let name = event["type"].as_str().unwrap_or("unknown").to_owned();
         fields.insert("type".into(), kind(&record.event, &name).into());
         fields.insert("session".into(), self.session.to_string().into());
@@ -49,6 +56,9 @@ impl Lines {
                 fields.insert("why".into(), words::reason(decision).into());
                 fields.insert("offers".into(), decision.offers.iter().map(ToString::to_string).collect());
             }
+            Event::TaskEnded { how, result, .. } => drop(fields.insert("status".into(), notified(*how, result).into())),
+            Event::Detached { .. } => drop(fields.insert("status".into(), "background".into())),
+            Event::TaskStopped { .. } => drop(fields.insert("status".into(), "stopping".into())),
             _ => {}
         }
         if let Value::Object(event) = event {
@@ -63,8 +73,34 @@ fn kind<'a>(event: &Event, name: &'a str) -> &'a str {
     match event {
         Event::Replied { .. } => "message",
         Event::TaskEnded { .. } => "task_notification",
+        Event::Detached { .. } | Event::TaskStopped { .. } => "task_updated",
         _ => name,
     }
+}
+
+/// How a task ended, in one of three words: a limit that left something to show is no failure.
+fn notified(how: How, result: &Text) -> &'static str {
+    match how {
+        How::Completed => "completed",
+        How::Limit if !result.is_blank() => "completed",
+        How::Failed | How::Limit => "failed",
+        How::Stopped => "stopped",
+    }
+}
+
+/// How far a task is: a line of the session that started it.
+pub fn progress_line(task: &Summary) -> Option<Value> {
+    let parent = task.parent.as_ref()?;
+    Some(json!({
+        "type": "task_progress",
+        "session": parent.as_str(),
+        "task": task.session.as_str(),
+        "agent": task.agent,
+        "steps": task.steps,
+        "calls": task.calls,
+        "tokens": task.usage.tokens(),
+        "last_action": task.last_action,
+    }))
 }
 
 /// The line of live progress; most of it is not for scripts.

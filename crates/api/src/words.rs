@@ -42,6 +42,31 @@ pub fn age(age: Duration) -> String {
     }
 }
 
+/// `1 call`, `5 calls`.
+pub fn count(count: u64, of: &str) -> String {
+    format!("{count} {of}{}", if count == 1 { "" } else { "s" })
+}
+
+/// `0.06 s`, `12.3 s`, `4 min`: as exact as it matters.
+pub fn seconds(seconds: f64) -> String {
+    match seconds {
+        short if short < 1.0 => format!("{short:.2} s"),
+        some if some < 60.0 => format!("{some:.1} s"),
+        long => age(Duration::from_secs_f64(long.min(u32::MAX.into()))),
+    }
+}
+
+/// The closing line of a run that several agents worked on.
+pub fn closing_team(root: &Summary, usage: Usage, took: Duration, sessions: usize) -> String {
+    let how = if root.status == Status::Completed { "done" } else { status(root.status) };
+    format!(
+        "{how} in {} · {sessions} sessions · {} · look closer: posse sessions tree {}",
+        seconds(took.as_secs_f64()),
+        money(usage.cost_usd),
+        root.session
+    )
+}
+
 /// One closing line for stderr.
 pub fn closing(root: &Summary, usage: Usage, took: Duration, sessions: usize) -> String {
     let tree = if 1 < sessions { format!(" · {sessions} sessions") } else { String::new() };

@@ -4,7 +4,10 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, CommandFactory as _, Parser, Subcommand, ValueEnum};
 
-use crate::exit::{Exit, Failure};
+use crate::{
+    exit::{Exit, Failure},
+    sessions::export::ExportFormat,
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -56,9 +59,11 @@ pub(crate) enum Cmd {
     /// One prompt, headless: the answer goes to stdout, progress to stderr
     #[command(after_help = EXAMPLES)]
     Run(Box<RunOptions>),
-    /// Sessions of this directory: list, show, resume, stop, undo, remove
+    /// Sessions of this directory: list, show, tree, export, resume, stop, undo, remove
     #[command(subcommand)]
     Sessions(SessionsCmd),
+    /// Tasks of this directory's sessions: what runs, what it waits for, what it costs
+    Tasks(TasksArgs),
     /// What waits for your permission, and answering it from any terminal
     #[command(subcommand)]
     Asks(AsksCmd),
@@ -140,6 +145,15 @@ pub(crate) struct How {
     /// provider/model, or an alias: small, default, strong
     #[arg(short = 'm', long, value_name = "MODEL")]
     pub(crate) model: Option<String>,
+    /// The agent that answers: one of `posse agents list` that is no subagent
+    #[arg(short = 'a', long, value_name = "NAME")]
+    pub(crate) agent: Option<String>,
+    /// More agents, as JSON: {"name": {"description": "...", "prompt": "..."}}
+    #[arg(long, value_name = "JSON")]
+    pub(crate) agents: Option<String>,
+    /// The delegation tools the model is shown: posse or opencode
+    #[arg(long, value_name = "NAME")]
+    pub(crate) dialect: Option<String>,
     /// Work in this directory
     #[arg(short = 'C', long, value_name = "DIR")]
     pub(crate) cwd: Option<PathBuf>,
@@ -222,6 +236,19 @@ pub(crate) enum SessionsCmd {
         #[arg(long, value_enum, default_value_t = Listing::Text)]
         format: Listing,
     },
+    /// A session and every agent below it: status, steps, tokens, money, what each waits for
+    Tree {
+        /// The latest session of this directory if left out
+        id: Option<String>,
+        #[arg(long, value_enum, default_value_t = Listing::Text)]
+        format: Listing,
+    },
+    /// The whole conversation as OpenCode's {info, messages}, or every record of the tree as JSON lines
+    Export {
+        id: String,
+        #[arg(long, value_enum, default_value_t = ExportFormat::Opencode)]
+        format: ExportFormat,
+    },
     /// Goes on where a session stopped, until it comes to rest
     Resume {
         id: String,
@@ -245,6 +272,30 @@ pub(crate) enum SessionsCmd {
     },
     /// Removes a session for good
     Rm { id: String },
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct TasksArgs {
+    #[command(subcommand)]
+    pub(crate) command: Option<TasksCmd>,
+    #[command(flatten)]
+    pub(crate) list: TasksList,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TasksCmd {
+    /// Tasks of one tree, or of all trees of this directory
+    List(TasksList),
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct TasksList {
+    /// Only the tasks of this session and of those below it
+    #[arg(long, value_name = "ID")]
+    pub(crate) session: Option<String>,
+    #[arg(long, value_enum, default_value_t = Listing::Text)]
+    pub(crate) format: Listing,
 }
 
 #[derive(Debug, Subcommand)]

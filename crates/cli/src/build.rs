@@ -10,25 +10,25 @@ use std::{
 };
 
 use posse_config::{ChosenModel, Config, KnownProvider, ModelChoice, Overrides, PermissionMode, Places, Rulebook, parse_rule_list};
-use posse_context::{Environment, Instruction};
-use posse_engine::{Hub, Lanes, Outfit, Ulids, World};
+use posse_context::Environment;
+use posse_engine::{Hub, Lanes, Ulids, World};
 use posse_models::{Explorer, FactsOverride, ProviderSpec, Scripted};
-use posse_session::{Asking, Clock, Head, Log, Mode, Model, Params, Rule, Rules, SessionId, Timestamp, Verdict, Workspace, key_of};
+use posse_session::{Clock, Log, Model, Rule, Rules, SessionId, Timestamp, Verdict, key_of};
 use posse_store::Sqlite;
-use posse_tools::{Keeper, LocalWorkspace, Shells};
+use posse_tools::{Dialect, Keeper, LocalWorkspace};
 
 use crate::{
     args::How,
-    crash::{CrashPoint, CrashingLog, CrashingWorkspace},
+    crash::{CrashPoint, CrashingLog},
     exit::Failure,
     print::to_stderr,
 };
 
 /// What the agent is told about itself.
-const BUILD_PROMPT: &str = include_str!("build_prompt.md");
+pub(crate) const BUILD_PROMPT: &str = include_str!("build_prompt.md");
 
 /// So many calls of one reply run at once.
-const CALLS_MAX: usize = 10;
+pub(crate) const CALLS_MAX: usize = 10;
 
 pub(crate) struct SystemClock;
 
@@ -178,7 +178,7 @@ pub(crate) fn model(config: &Config, how: &How) -> Result<Arc<dyn Model>, Failur
     }
 }
 
-fn provider(chosen: &ChosenModel) -> Result<ProviderSpec, Failure> {
+pub(crate) fn provider(chosen: &ChosenModel) -> Result<ProviderSpec, Failure> {
     let api = match chosen.api {
         posse_config::Api::Anthropic => posse_models::Api::Anthropic,
         posse_config::Api::OpenaiChat => posse_models::Api::OpenAi,
@@ -208,6 +208,21 @@ fn provider(chosen: &ChosenModel) -> Result<ProviderSpec, Failure> {
     })
 }
 
+/// Which delegation tools the model is shown.
+pub(crate) fn dialect(config: &Config, flag: Option<&str>) -> Result<Dialect, Failure> {
+    let configured = config.later.iter().rev().find(|later| later.key == "dialect" && later.trusted);
+    let (name, place) = match (flag, configured) {
+        (Some(flag), _) => (flag.to_owned(), "--dialect".to_owned()),
+        (None, Some(later)) => (later.value.as_str().unwrap_or_default().to_owned(), format!("{}: dialect", later.origin)),
+        (None, None) => return Ok(Dialect::default()),
+    };
+    match name.as_str() {
+        "posse" => Ok(Dialect::Posse),
+        "opencode" => Ok(Dialect::OpenCode),
+        _ => Err(Failure::usage(format!("{place}: `{name}` is not a dialect of this version; choose posse or opencode"))),
+    }
+}
+
 /// Where the tools of this folder act, and what they keep off.
 pub(crate) fn workspace(places: &Places) -> Result<LocalWorkspace, Failure> {
     let local = LocalWorkspace::new(&places.project, &places.cwd, Arc::new(Keeper::new()))
@@ -218,55 +233,6 @@ pub(crate) fn workspace(places: &Places) -> Result<LocalWorkspace, Failure> {
         .with_guarded_roots([places.data_dir.clone(), places.config_dir.clone()]))
 }
 
-/// Everything one session's agent needs.
-pub(crate) fn outfit(
-    places: &Places,
-    config: &Config,
-    model: Arc<dyn Model>,
-    session: &SessionId,
-    asking: Asking,
-    shells: &Arc<Shells>,
-) -> Result<Outfit, Failure> {
-    let spool = spool(places, session);
-    let local = workspace(places)?;
-    let workspace: Arc<dyn Workspace> = match CrashPoint::from_env() {
-        Some(point) => Arc::new(CrashingWorkspace { workspace: Arc::new(local), point }),
-        None => Arc::new(local),
-    };
-    let rulebook = config.rulebook();
-    let tools = posse_tools::builtin_with(shells);
-    // Where nobody can answer, a question is not offered.
-    let answerable = |name: &str| asking == Asking::Open || key_of(name) != "question";
-    let is_offered = |name: &str| answerable(name) && removed_by(&rulebook, name).is_none();
-    let offered = tools.iter().map(|tool| tool.spec()).filter(|spec| is_offered(&spec.name)).cloned().collect();
-    let instructions: Vec<Instruction> = posse_config::instructions(places, config)
-        .files
-        .into_iter()
-        .map(|file| Instruction { path: file.path.display().to_string(), text: file.text })
-        .collect();
-    let system = posse_context::system(BUILD_PROMPT, &environment(places, &model.facts().name), &instructions);
-    Ok(Outfit {
-        head: Head { system, tools: offered, params: Params::default() },
-        model,
-        tools,
-        hooks: Vec::new(),
-        workspace,
-        rules: rulebook.rules,
-        ceiling: rulebook.ceiling,
-        asking,
-        mode: match config.permission_mode {
-            // Plan is rules, and they are in the book.
-            PermissionMode::Default | PermissionMode::Plan => Mode::Default,
-            PermissionMode::AcceptEdits => Mode::AcceptEdits,
-            PermissionMode::Bypass => Mode::Bypass,
-        },
-        spool,
-        stream_idle: config.limits.stream_idle,
-        step_max: config.limits.step,
-        calls_max: CALLS_MAX,
-    })
-}
-
 /// The rule by which a tool is denied altogether: then it is not shown to the model.
 pub(crate) fn removed_by<'a>(book: &'a Rulebook, tool: &str) -> Option<&'a Rule> {
     // What looks after background shells is of no use without a shell.
@@ -275,11 +241,11 @@ pub(crate) fn removed_by<'a>(book: &'a Rulebook, tool: &str) -> Option<&'a Rule>
     std::iter::once(&book.rules).chain(&book.ceiling).find_map(removing)
 }
 
-fn spool(places: &Places, session: &SessionId) -> PathBuf {
+pub(crate) fn spool(places: &Places, session: &SessionId) -> PathBuf {
     places.project_data_dir().join("spool").join(session.as_str())
 }
 
-fn environment(places: &Places, model: &str) -> Environment {
+pub(crate) fn environment(places: &Places, model: &str) -> Environment {
     Environment {
         model: model.to_owned(),
         cwd: places.cwd.display().to_string(),

@@ -49,6 +49,11 @@ impl Failure {
         Self { words: format!("{}; {words}", self.words), ..self }
     }
 
+    /// What happened, for somebody else to say.
+    pub(crate) fn into_words(self) -> String {
+        self.words
+    }
+
     /// Prints the words and gives the code.
     pub(crate) fn report(self) -> ExitCode {
         crate::print::to_stderr(&format!("posse: {}", self.words));

@@ -68,7 +68,7 @@ impl Asker {
                 handle.changed().await;
                 continue;
             };
-            let ask = described(handle.id(), &open, log).await;
+            let ask = described(&open.0, &(open.1, open.2), log).await;
             match self {
                 Self::Nobody => std::future::pending().await,
                 Self::Elsewhere { told, quiet } => {
@@ -88,14 +88,17 @@ impl Asker {
     }
 
     /// The oldest ask that was not dealt with yet.
-    fn next(&self, handle: &Handle) -> Option<(AskId, OpenCall)> {
-        let session = handle.session().ok().flatten()?;
+    fn next(&self, handle: &Handle) -> Option<(SessionId, AskId, OpenCall)> {
         let is_new = |ask: &AskId| match self {
             Self::Nobody => false,
             Self::Elsewhere { told, .. } => !told.contains(ask),
             Self::Here(_) => true,
         };
-        session.open_asks().find(|(ask, _)| is_new(ask)).map(|(ask, call)| (ask.clone(), call.clone()))
+        // Ids sort by time.
+        let sessions = handle.sessions();
+        let asks = sessions.iter().flat_map(|session| session.open_asks().map(move |(ask, call)| (session.id(), ask, call)));
+        let oldest = asks.filter(|(_, ask, _)| is_new(ask)).min_by(|one, other| one.1.cmp(other.1));
+        oldest.map(|(session, ask, call)| (session.clone(), ask.clone(), call.clone()))
     }
 }
 
@@ -150,6 +153,8 @@ impl Terminal {
 
     /// Asks until there is an answer, whoever gives it.
     async fn ask(&mut self, ask: &Ask, handle: &Handle) {
+        // The picture of the team stands still while somebody is asked.
+        let _still = crate::narrate::screen::still();
         if !self.gone {
             to_stderr(&format!("\n? {} wants {}  ({} in {})", safe(&ask.agent), safe(&ask.tool), ask.ask, ask.session));
             request(ask).iter().for_each(|line| to_stderr(&format!("  {line}")));
@@ -157,12 +162,13 @@ impl Terminal {
             let _ = tcflush(&self.input, QueueSelector::IFlush);
             self.begun.clear();
         }
+        let session = ask.session.clone();
         tokio::select! {
             said = self.answer(ask) => match said {
-                Some(Said::Answer(answer)) => say(handle, &ask.ask, answer, By::User).await,
+                Some(Said::Answer(answer)) => say(handle, &session, &ask.ask, answer, By::User).await,
                 Some(_) => stop(handle).await,
                 // Nobody can be asked any more.
-                None => say(handle, &ask.ask, Answer::No { say: String::new() }, By::Policy).await,
+                None => say(handle, &session, &ask.ask, Answer::No { say: String::new() }, By::Policy).await,
             },
             () = closed(handle, &ask.ask) => to_stderr("\n  this was answered elsewhere, or is not needed any more"),
         }
@@ -248,17 +254,18 @@ fn understood(ask: &Ask, line: &str) -> Said {
     }
 }
 
-async fn say(handle: &Handle, ask: &AskId, answer: Answer, by: By) {
+async fn say(handle: &Handle, session: &SessionId, ask: &AskId, answer: Answer, by: By) {
     // A run that has ended meanwhile says so itself.
-    let _ = handle.command(Command::Answer { ask: ask.clone(), answer, by }).await;
+    let _ = handle.command_to(session, Command::Answer { ask: ask.clone(), answer, by }).await;
 }
 
 /// Refuses every open ask and ends the turn, in one append where possible: the model is not called in between.
 async fn stop(handle: &Handle) {
-    let session = handle.session().ok().flatten();
-    let open: Vec<AskId> = session.iter().flat_map(|session| session.open_asks().map(|(ask, _)| ask.clone())).collect();
+    let sessions = handle.sessions();
+    let asks = sessions.iter().flat_map(|session| session.open_asks().map(move |(ask, _)| (session.id().clone(), ask.clone())));
+    let open: Vec<(SessionId, AskId)> = asks.collect();
     let halt = handle.command(Command::Interrupt { by: By::User, hold: Hold::StoppedByUser, partial: Text::default() });
-    let refuse = |ask: AskId| async move { say(handle, &ask, Answer::No { say: String::new() }, By::User).await };
+    let refuse = |(session, ask): (SessionId, AskId)| async move { say(handle, &session, &ask, Answer::No { say: String::new() }, By::User).await };
     let Some((last, others)) = open.split_last() else { return drop(halt.await) };
     // While one is open the model is not called; the last refusal and the end of the turn go out together.
     for ask in others {
@@ -269,7 +276,7 @@ async fn stop(handle: &Handle) {
 
 /// Ready when the ask is no longer open.
 async fn closed(handle: &Handle, ask: &AskId) {
-    let is_open = || handle.session().ok().flatten().is_none_or(|session| session.open_asks().any(|(open, _)| open == ask));
+    let is_open = || handle.sessions().iter().any(|session| session.open_asks().any(|(open, _)| open == ask));
     while is_open() {
         handle.changed().await;
     }

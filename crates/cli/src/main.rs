@@ -25,6 +25,7 @@ mod testing;
 mod trace;
 mod trust;
 mod undo;
+mod wardrobe;
 mod why;
 
 use clap::Parser as _;
@@ -56,6 +57,13 @@ async fn dispatch(args: args::Args) -> Result<Exit, Failure> {
     match args.command {
         Some(args::Cmd::Run(options)) => run::run(options).await,
         Some(args::Cmd::Sessions(command)) => sessions::sessions(command).await,
+        Some(args::Cmd::Tasks(tasks)) => {
+            let list = match tasks.command {
+                Some(args::TasksCmd::List(list)) => list,
+                None => tasks.list,
+            };
+            sessions::tasks::list(list.session.as_deref(), list.format).await
+        }
         Some(args::Cmd::Asks(command)) => asks::asks(command).await,
         Some(args::Cmd::Why { id, format }) => why::why(&id, format).await,
         Some(args::Cmd::Rules(command)) => rules::rules(command).await,

@@ -1,18 +1,25 @@
 //! What a run tells while it goes on: lines on stderr for people, `stream-json` on stdout for scripts.
 //!
 //! Reads the log like any other follower, so nothing is printed that is not durable; live text is shown and forgotten.
+//! The root's log is followed as it grows. What happens below it is found by looking at the views of the whole tree, one
+//! query for all of them, so that a thousand agents cost no more waits than one.
+
+pub(crate) mod screen;
+mod team;
 
 use std::{
+    collections::HashMap,
     io::IsTerminal as _,
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use posse_api::{Lines, delta_line, words};
-use posse_engine::{Hub, World, restore};
-use posse_session::{Event, Progress, Record, Seq, SessionId, Summary};
+use posse_api::{Lines, Node, delta_line, progress_line, words};
+use posse_engine::{Hub, Shown, World, restore};
+use posse_session::{BoxFuture, Event, Progress, Record, Seq, SessionId, Summary, To, key_of};
 use tokio::{sync::oneshot, task::JoinHandle};
 
+use self::team::Team;
 use crate::{
     args::{Format, How},
     print::{Out, safe, to_stderr},
@@ -27,8 +34,16 @@ const READ_AGAIN: Duration = Duration::from_millis(100);
 /// How long the last facts may take to be read.
 const FINISH_MAX: Duration = Duration::from_secs(5);
 
+/// How often the whole tree is looked at while agents are at work in it. One look is one query for all of them.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Looking takes at most a twentieth of the time: of a huge tree it is done more rarely.
+const LOOK_SHARE: u32 = 20;
+const LOOK_EVERY_MAX: Duration = Duration::from_secs(2);
+
 pub(crate) struct Narrator {
     finish: Option<oneshot::Sender<()>>,
+    begun: Option<oneshot::Receiver<()>>,
     task: JoinHandle<()>,
 }
 
@@ -43,18 +58,30 @@ impl Narrator {
         let teller = Teller {
             world: hub.world().clone(),
             session: session.clone(),
-            facts: Lines::new(session.clone()),
-            seq: after,
+            followed: HashMap::from([(session.clone(), Followed::from(session, after))]),
+            team: Team::new(session.clone()),
             stream: how.format == Some(Format::StreamJson),
             lines: !how.quiet,
             terminal: std::io::stderr().is_terminal(),
+            draws: screen::can_draw(),
             began: Instant::now(),
+            head: Head::Unsaid,
             calls: Vec::new(),
+            at_work: false,
             out,
         };
         let (finish, finished) = oneshot::channel();
-        let task = tokio::spawn(teller.tell(finished));
-        Self { finish: Some(finish), task }
+        let (begin, begun) = oneshot::channel();
+        let task = tokio::spawn(teller.tell(begin, finished));
+        Self { finish: Some(finish), begun: Some(begun), task }
+    }
+
+    /// Ready when it is known where every log of the tree stands: what is appended from here on is told. Only a session
+    /// that goes on needs to wait for it.
+    pub(crate) async fn ready(&mut self) {
+        if let Some(begun) = self.begun.take() {
+            let _ = tokio::time::timeout(FINISH_MAX, begun).await;
+        }
     }
 
     /// Tells what is left and ends.
@@ -66,6 +93,20 @@ impl Narrator {
     }
 }
 
+/// How far a log was read.
+struct Followed {
+    seq: Seq,
+    lines: Lines,
+    /// Calls of which a line of progress told.
+    calls: u64,
+}
+
+impl Followed {
+    fn from(session: &SessionId, seq: Seq) -> Self {
+        Self { seq, lines: Lines::new(session.clone()), calls: 0 }
+    }
+}
+
 /// What a line of progress says of a call.
 const TITLE_CHARS_MAX: usize = 60;
 
@@ -74,84 +115,188 @@ fn short(title: &str) -> String {
     if clipped.len() < title.len() { format!("{}…", clipped.trim_end_matches('…')) } else { clipped }
 }
 
+/// The line that names the root, where a picture can be drawn: a team's picture has it as its first line.
+enum Head {
+    Unsaid,
+    Drawn(String),
+    Lasting,
+}
+
 struct Teller {
     world: Arc<World>,
+    /// The root of the tree that is told of.
     session: SessionId,
-    facts: Lines,
-    seq: Seq,
+    /// The root, and for scripts every session below it.
+    followed: HashMap<SessionId, Followed>,
+    team: Team,
     stream: bool,
     lines: bool,
     terminal: bool,
+    /// The terminal can show a picture.
+    draws: bool,
     began: Instant,
-    /// Open calls: id, what they do, since when.
+    head: Head,
+    /// Open calls of the root: id, what they do, since when.
     calls: Vec<(String, String, Instant)>,
+    /// Agents below the root may be at work: the tree is looked at.
+    at_work: bool,
     out: Out,
 }
 
 impl Teller {
-    async fn tell(mut self, mut finished: oneshot::Receiver<()>) {
+    async fn tell(mut self, begin: oneshot::Sender<()>, mut finished: oneshot::Receiver<()>) {
         if !self.stream && !self.lines {
             return;
         }
         let mut live = self.world.live.listen();
+        if 0 < self.seq() {
+            self.rest().await;
+        }
+        let _ = begin.send(());
         // One wait for the next fact, renewed only when it came: live pieces are many.
         let mut changed = Box::pin(self.changed());
+        let mut look = Box::pin(tokio::time::sleep(LOOK_EVERY));
         loop {
             tokio::select! {
                 biased;
-                shown = live.recv() => if let Ok(shown) = shown && shown.session == self.session { self.show(&shown.progress).await },
+                shown = live.recv() => if let Ok(shown) = shown { self.show(&shown).await },
                 () = &mut changed => {
-                    if !self.read().await {
+                    if !self.read_root().await {
                         tokio::time::sleep(READ_AGAIN).await;
                     }
                     changed.set(self.changed());
                 }
+                () = &mut look, if self.at_work => {
+                    let began = tokio::time::Instant::now();
+                    self.look().await;
+                    look.as_mut().reset(next_look(began, began.elapsed()));
+                }
                 _ = &mut finished => break,
             }
         }
-        self.read().await;
-        if self.lines
-            && let Ok(tree) = self.world.log.summaries(Some(&self.session)).await
+        self.read_root().await;
+        if let Some(tree) = self.look().await
+            && self.lines
         {
             self.close(&tree);
         }
     }
 
+    fn seq(&self) -> Seq {
+        self.followed.get(&self.session).map_or(0, |followed| followed.seq)
+    }
+
+    /// What stands in the logs before this run is not told again.
+    async fn rest(&mut self) {
+        let Ok(tree) = self.world.log.summaries(Some(&self.session)).await else { return };
+        self.team.rest(&tree);
+        self.at_work = 1 < tree.len();
+        for summary in tree.iter().filter(|summary| self.stream && summary.session != self.session) {
+            let followed = Followed { calls: summary.calls, ..Followed::from(&summary.session, summary.head) };
+            self.followed.insert(summary.session.clone(), followed);
+        }
+    }
+
     fn changed(&self) -> impl Future<Output = ()> + use<> {
-        let (world, session, seq) = (self.world.clone(), self.session.clone(), self.seq);
+        let (world, session, seq) = (self.world.clone(), self.session.clone(), self.seq());
         async move { world.log.changed(&session, seq).await }
     }
 
-    /// Tells every fact since the last one; `false` when the log cannot be read right now.
-    async fn read(&mut self) -> bool {
-        loop {
-            let Ok(mut page) = self.world.log.read(&self.session, self.seq, PAGE).await else { return false };
-            if restore(&*self.world.log, &mut page).await.is_err() {
-                return false;
-            }
-            if page.is_empty() {
-                return true;
-            }
-            for record in &page {
-                self.seq = record.seq;
-                if self.stream {
-                    self.out.line(self.facts.line(record).to_string()).await;
+    async fn read_root(&mut self) -> bool {
+        let root = self.session.clone();
+        self.read(&root).await
+    }
+
+    /// Tells every fact of a session since the last one; `false` when the log cannot be read right now.
+    fn read<'s>(&'s mut self, session: &'s SessionId) -> BoxFuture<'s, bool> {
+        Box::pin(async move {
+            let mut seq = self.followed.entry(session.clone()).or_insert_with(|| Followed::from(session, 0)).seq;
+            loop {
+                let Ok(mut page) = self.world.log.read(session, seq, PAGE).await else { return false };
+                if restore(&*self.world.log, &mut page).await.is_err() {
+                    return false;
                 }
-                if self.lines {
-                    self.narrate(record);
+                if page.is_empty() {
+                    return true;
+                }
+                for record in &page {
+                    seq = record.seq;
+                    self.fact(session, record).await;
                 }
             }
+        })
+    }
+
+    async fn fact(&mut self, session: &SessionId, record: &Record) {
+        match &record.event {
+            Event::TaskStarted { .. } => self.at_work = true,
+            // A task's own last facts are older than the notice of its end.
+            Event::TaskEnded { task, .. } if self.stream => drop(self.read(task).await),
+            _ => {}
+        }
+        let Some(followed) = self.followed.get_mut(session) else { return };
+        followed.seq = record.seq;
+        if self.stream {
+            let line = followed.lines.line(record).to_string();
+            self.out.line(line).await;
+        }
+        if self.lines && *session == self.session {
+            self.narrate(record);
         }
     }
 
-    async fn show(&self, progress: &Progress) {
-        if self.stream
-            && let Some(line) = delta_line(&self.session, progress)
+    /// Tells what is new anywhere in the tree. Answers with its views, or nothing when they cannot be read right now.
+    async fn look(&mut self) -> Option<Vec<Summary>> {
+        let mut tree = self.world.log.summaries(Some(&self.session)).await.ok()?;
+        // Who started somebody is older.
+        tree.sort_by(|a, b| (a.created, &a.session).cmp(&(b.created, &b.session)));
+        self.at_work = tree.iter().any(|summary| 0 < summary.open_tasks || summary.session != self.session && !summary.is_over());
+        if self.stream {
+            for summary in &tree {
+                self.follow(summary).await;
+            }
+        }
+        if self.lines {
+            let members = self.team.members(&tree, self.world.clock.now());
+            let news = self.team.news(&members);
+            match tree.iter().find(|summary| summary.session == self.session) {
+                Some(root) if self.draws && !members.is_empty() => {
+                    screen::draw(self.picture(root, &members, team::LIVE_LINES_MAX));
+                }
+                _ => news.iter().for_each(|line| to_stderr(line)),
+            }
+        }
+        Some(tree)
+    }
+
+    /// Tells a script what is new in one session.
+    async fn follow(&mut self, summary: &Summary) {
+        if self.followed.get(&summary.session).map_or(0, |followed| followed.seq) < summary.head {
+            self.read(&summary.session).await;
+        }
+        let Some(followed) = self.followed.get_mut(&summary.session) else { return };
+        if followed.calls != summary.calls
+            && !summary.is_over()
+            && let Some(line) = progress_line(summary)
         {
+            followed.calls = summary.calls;
+            self.out.line(line.to_string()).await;
+        }
+    }
+
+    async fn show(&mut self, shown: &Shown) {
+        if self.stream
+            && let Some(line) = delta_line(&shown.session, &shown.progress)
+        {
+            // Who speaks was started before.
+            if !self.followed.contains_key(&shown.session) {
+                self.look().await;
+            }
             self.out.line(line.to_string()).await;
         }
         if self.lines
-            && let Progress::Waiting { why, until: Some(until) } = progress
+            && shown.session == self.session
+            && let Progress::Waiting { why, until: Some(until) } = &shown.progress
         {
             let wait = until.since(self.world.clock.now()).as_secs_f64();
             to_stderr(&format!("posse: {why} in {wait:.1} s (Ctrl-C ends it)"));
@@ -160,26 +305,74 @@ impl Teller {
 
     fn narrate(&mut self, record: &Record) {
         match &record.event {
-            Event::Created { recipe, .. } => to_stderr(&format!("● {}  {}  {}", recipe.agent, self.session, recipe.model)),
-            Event::TookOver { .. } => to_stderr("  ! the process before this one died; going on from its log"),
-            Event::StepFailed { error, retry_at: Some(_), .. } => to_stderr(&format!("  ! {}", safe(error))),
+            Event::Created { recipe, .. } => {
+                let head = format!("● {}  {}  {}", recipe.agent, self.session, recipe.model);
+                if !self.draws {
+                    return to_stderr(&head);
+                }
+                screen::draw(vec![head.clone()]);
+                self.head = Head::Drawn(head);
+            }
+            Event::TookOver { .. } => self.lasting("  ! the process before this one died; going on from its log"),
+            Event::StepFailed { error, retry_at: Some(_), .. } => self.lasting(&format!("  ! {}", safe(error))),
             Event::Called { call, tool, title, .. } if self.terminal => {
+                // A call that starts an agent is that agent's line.
+                if key_of(tool) != "task" {
+                    self.settle_head();
+                }
                 self.calls.push((call.to_string(), format!("{tool} {}", short(title)), Instant::now()));
             }
             Event::CallFinished { call, outcome } if self.terminal => {
                 let Some(place) = self.calls.iter().position(|(open, ..)| *open == call.0) else { return };
                 let (_, what, since) = self.calls.remove(place);
                 let mark = if outcome.is_error() { "✗" } else { "✓" };
-                to_stderr(&format!("├─ {mark} {what}  {:.2} s", since.elapsed().as_secs_f64()));
+                self.lasting(&format!("├─ {mark} {what}  {:.2} s", since.elapsed().as_secs_f64()));
             }
+            Event::TaskEnded { to: To::Call { call }, .. } => self.calls.retain(|(open, ..)| *open != call.0),
             _ => {}
         }
     }
 
-    fn close(&self, tree: &[Summary]) {
+    /// A line about the root, under the one that names it.
+    fn lasting(&mut self, line: &str) {
+        self.settle_head();
+        to_stderr(line);
+    }
+
+    /// The line that names the root stays where it is from here on.
+    fn settle_head(&mut self) {
+        if let Head::Drawn(head) = std::mem::replace(&mut self.head, Head::Lasting) {
+            screen::finish(&[head]);
+        }
+    }
+
+    fn picture(&self, root: &Summary, members: &[Node], lines_max: usize) -> Vec<String> {
+        let (columns, rows) = screen::size();
+        let lines = team::picture(root, members, lines_max.min(rows.saturating_sub(4)));
+        let named = usize::from(matches!(self.head, Head::Lasting));
+        lines.iter().skip(named).map(|line| screen::cut(line, columns.saturating_sub(1))).collect()
+    }
+
+    fn close(&mut self, tree: &[Summary]) {
         let Some(root) = tree.iter().find(|summary| summary.session == self.session) else { return };
         let mut usage = posse_session::Usage::default();
         tree.iter().for_each(|summary| usage += summary.usage);
-        to_stderr(&format!("● {}  {}", root.agent, words::closing(root, usage, self.began.elapsed(), tree.len())));
+        let members = self.team.members(tree, self.world.clock.now());
+        if members.is_empty() {
+            self.settle_head();
+            return to_stderr(&format!("● {}  {}", root.agent, words::closing(root, usage, self.began.elapsed(), tree.len())));
+        }
+        let closing = words::closing_team(root, usage, self.began.elapsed(), tree.len());
+        if !self.draws {
+            return to_stderr(&format!("● {}  {closing}", root.agent));
+        }
+        let mut lines = self.picture(root, &members, team::FINAL_LINES_MAX);
+        lines.push(closing);
+        screen::finish(&lines);
     }
+}
+
+/// When to look again after a look that took so long.
+fn next_look(began: tokio::time::Instant, took: Duration) -> tokio::time::Instant {
+    began + took + (took * LOOK_SHARE).clamp(LOOK_EVERY, LOOK_EVERY_MAX)
 }

@@ -21,9 +21,9 @@ pub(crate) fn to_stdout(line: &str) {
     std::process::exit(1);
 }
 
-/// A line to stderr; if it cannot be written there is nobody to tell.
+/// A line to stderr, above the picture if one is drawn there; if it cannot be written there is nobody to tell.
 pub(crate) fn to_stderr(line: &str) {
-    let _ = writeln!(io::stderr().lock(), "{line}");
+    crate::narrate::screen::line(line);
 }
 
 fn write_line(line: &str) -> io::Result<()> {

@@ -3,13 +3,13 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use posse_api::{Client as _, ClientError, Report, RunStatus, Since, report};
-use posse_config::{Config, Places};
+use posse_config::{Agents, Config, Places};
 use posse_engine::{Handle, Hub, OpenError, RunError};
 use posse_models::Explorer;
 use posse_server::Local;
 use posse_session::{
-    By, CallState, Command, Delivery, Entry, EntryId, Event, Hold, Kind, Letter, Limit, Limits, Model, ModelFailure, Part, Priority,
-    Recipe, Record, Seq, Session, SessionId, Source, Summary,
+    Agent, Birth, By, CallState, Command, Delivery, Entry, EntryId, Event, Hold, Kind, Letter, Limit, Limits, Model, ModelFailure, Part, Priority,
+    Record, Seq, Session, SessionId, Source, Summary,
 };
 use posse_tools::Shells;
 
@@ -22,10 +22,8 @@ use crate::{
     narrate::Narrator,
     print::{Out, flat, to_stderr},
     signals::Signals,
+    wardrobe::{Circumstances, Wardrobe},
 };
-
-/// The agent every session starts with.
-const AGENT: &str = "build";
 
 /// A headless title is the prompt's first line.
 const TITLE_CHARS_MAX: usize = 80;
@@ -128,25 +126,57 @@ impl Desk {
             steps: self.how.max_steps.or(configured.steps),
             tokens: self.how.max_tokens.or(configured.tokens),
             cost_usd: self.how.max_cost.or(configured.cost_usd),
+            tasks: configured.tasks,
         }
     }
 
     async fn begin(self, entry: Entry, title: String) -> Result<Exit, Failure> {
-        let model = build::model(&self.config, &self.how)?;
+        let agents = self.agents()?;
+        let agent = primary(&agents, &self.config, self.how.agent.as_deref())?.clone();
+        let model = self.model_for(&agent)?;
         let session = SessionId::fresh(&*self.hub.world().ids);
-        let created = Event::Created {
+        let name = model.facts().name.clone();
+        let wardrobe = self.wardrobe(agents, model, "")?;
+        let birth = Birth {
             kind: Kind::Root,
             root: session.clone(),
             parent: None,
             directory: self.places.cwd.display().to_string(),
             title,
-            recipe: Recipe { agent: AGENT.into(), model: model.facts().name.clone(), steps_max: None },
+            recipe: wardrobe.recipe_of(&agent, name),
             ceiling: Vec::new(),
+            depth: 0,
         };
-        let outfit = build::outfit(&self.places, &self.config, model, &session, self.asker.asking(), &self.shells)?;
         let narrator = self.narrator(&session, 0);
-        let handle = self.hub.create(session, created, entry, outfit, self.limits()).await.map_err(open_failure)?;
+        let created = birth.into_created();
+        let handle = self.hub.create(session, created, entry, wardrobe, self.limits()).await.map_err(open_failure)?;
         self.drive(handle, Since::default(), narrator).await
+    }
+
+    fn agents(&self) -> Result<Agents, Failure> {
+        posse_config::agents(&self.places, &self.config, self.how.agents.as_deref()).map_err(|error| Failure::usage(error.to_string()))
+    }
+
+    /// What the command line names, else what the agent does, else what is configured.
+    fn model_for(&self, agent: &Agent) -> Result<Arc<dyn Model>, Failure> {
+        let own = agent.model.as_deref().filter(|name| self.how.model.is_none() && *name != "inherit");
+        let Some(own) = own else { return build::model(&self.config, &self.how) };
+        let wanted = How { model: Some(own.to_owned()), quiet: self.how.quiet, ..How::default() };
+        build::model(&self.config, &wanted).or_else(|failure| {
+            if !self.how.quiet {
+                to_stderr(&format!("posse: {}: model: {}; using the default model", agent.origin, failure.into_words()));
+            }
+            build::model(&self.config, &self.how)
+        })
+    }
+
+    fn wardrobe(&self, agents: Agents, model: Arc<dyn Model>, recorded: &str) -> Result<Arc<Wardrobe>, Failure> {
+        let circumstances = Circumstances {
+            asking: self.asker.asking(),
+            dialect: build::dialect(&self.config, self.how.dialect.as_deref())?,
+            shells: self.shells.clone(),
+        };
+        Wardrobe::new(self.places.clone(), self.config.clone(), agents, model, recorded, circumstances).map(Arc::new)
     }
 
     fn narrator(&self, session: &SessionId, after: Seq) -> Narrator {
@@ -162,9 +192,9 @@ impl Desk {
         let since = Since { calls: last_answer, text, run: summary.head };
         let narrator = self.narrator(&summary.session, summary.head);
         loop {
-            let outfit = build::outfit(&self.places, &self.config, model.clone(), &summary.session, self.asker.asking(), &self.shells)?;
+            let wardrobe = self.wardrobe(self.agents()?, model.clone(), &summary.model)?;
             let then = entry.clone().map_or(Command::Resume { by: By::User }, Command::Say);
-            match self.hub.open(&summary.session, &summary.root, outfit, self.limits(), vec![then]).await {
+            match self.hub.open(&summary.session, &summary.root, wardrobe, self.limits(), vec![then]).await {
                 Ok(handle) => return self.drive(handle, since, narrator).await,
                 Err(OpenError::Held { by }) => match self.by_letter(summary, entry.clone(), by).await? {
                     Posted::Settled(session) => return self.conclude(Ended::Settled(&session), &summary.session, since, narrator).await,
@@ -426,9 +456,10 @@ async fn idle(handle: &Handle, hub: &Hub, limit: Option<Duration>) -> Duration {
 
 /// Whether nothing is going on but asks that are not answered yet.
 fn waits_for_a_person(handle: &Handle) -> bool {
-    let Ok(Some(session)) = handle.session() else { return false };
-    let asked = |call: &posse_session::OpenCall| matches!(call.state, CallState::Asked { .. });
-    session.step().is_none() && session.tasks().is_empty() && !session.calls().is_empty() && session.calls().iter().all(asked)
+    let waits = |call: &posse_session::OpenCall| matches!(call.state, CallState::Asked { .. } | CallState::Waiting { .. });
+    let sessions = handle.sessions();
+    let asked = sessions.iter().any(|session| session.open_asks().next().is_some());
+    asked && sessions.iter().all(|session| session.step().is_none() && session.calls().iter().all(waits))
 }
 
 /// Ctrl-C: ends the turn. A second one, or a tool that will not end, does not keep the process: then there is no session
@@ -462,6 +493,17 @@ fn last_failure(facts: &[Record]) -> Option<ModelFailure> {
     })
 }
 
+/// Who answers: the agent that was named, or the default one.
+fn primary<'a>(agents: &'a Agents, config: &Config, name: Option<&str>) -> Result<&'a Agent, Failure> {
+    let Some(name) = name else { return agents.default(config).map_err(Failure::usage) };
+    let primaries = || agents.primaries().map(|agent| agent.name.as_str()).collect::<Vec<_>>().join(", ");
+    match agents.get(name) {
+        Some(agent) if agent.mode.is_primary() => Ok(agent),
+        Some(agent) => Err(Failure::usage(format!("--agent: {} is a subagent: only another agent can call it. Choose one of: {}", agent.name, primaries()))),
+        None => Err(Failure::usage(format!("--agent: there is no agent `{name}`. Choose one of: {}", primaries()))),
+    }
+}
+
 fn title(prompt: &str) -> String {
     let line = prompt.trim().lines().next().unwrap_or_default();
     let title: String = line.chars().take(TITLE_CHARS_MAX).collect();
@@ -482,7 +524,7 @@ pub(crate) fn open_failure(error: OpenError) -> Failure {
         OpenError::Held { .. } => {
             Failure::failed(format!("{error}; post to it with `posse run -s ID`, or stop it with `posse sessions stop ID`"))
         }
-        OpenError::Missing => Failure::usage(error.to_string()),
+        OpenError::Missing | OpenError::Outfit(_) => Failure::usage(error.to_string()),
         OpenError::Foreign => Failure::failed(format!("{error}: it can be shown, not continued; update posse")),
         OpenError::Unavailable(why) => Failure::failed(posse_api::words::storage(&why)),
     }

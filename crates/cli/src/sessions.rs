@@ -1,8 +1,12 @@
 //! `posse sessions`: what was run here, and what to do with it.
 
+pub(crate) mod export;
+pub(crate) mod tasks;
+mod tree;
+
 use std::collections::HashSet;
 
-use posse_api::{Client as _, transcript, words};
+use posse_api::{Client as _, is_task, task_lines, transcript, words};
 use posse_engine::OpenError;
 use posse_server::Local;
 use posse_session::{Asking, By, Clock as _, Command, Hold, Kind, Letter, Summary, Text};
@@ -11,8 +15,9 @@ use crate::{
     args::{How, Listing, SessionsCmd},
     build,
     exit::{Exit, Failure},
-    print::{safe, to_stderr, to_stdout},
+    print::{flat, safe, to_stderr, to_stdout},
     run, undo,
+    wardrobe::{Circumstances, Wardrobe},
 };
 
 pub(crate) async fn sessions(command: SessionsCmd) -> Result<Exit, Failure> {
@@ -21,6 +26,8 @@ pub(crate) async fn sessions(command: SessionsCmd) -> Result<Exit, Failure> {
         SessionsCmd::Show { id, edits: true, format } => undo::show_edits(&id, format).await,
         SessionsCmd::Show { id, format, .. } => show(&id, format).await,
         SessionsCmd::Undo { id, agent, call, format } => undo::undo(&id, agent.as_deref(), call.as_deref(), format).await,
+        SessionsCmd::Tree { id, format } => tree::tree(id.as_deref(), format).await,
+        SessionsCmd::Export { id, format } => export::export(&id, format).await,
         SessionsCmd::Resume { id, how } => run::resume(&id, *how).await,
         SessionsCmd::Stop { id } => stop(&id).await,
         SessionsCmd::Rm { id } => remove(&id).await,
@@ -64,10 +71,12 @@ async fn show(id: &str, format: Listing) -> Result<Exit, Failure> {
     let client = Local::new(build::world(build::open_store(&places)?, &build::configuration(&places, &How::default())?));
     let summary = client.find(id).await.map_err(run::client_failure)?;
     let facts = client.facts(&summary.session, 0).await.map_err(run::client_failure)?;
+    let mut tasks = tree::nodes(&client, &summary).await?;
+    tasks.retain(|node| node.depth == 1 && is_task(node));
     if format == Listing::Json {
         let mut lines = posse_api::Lines::new(summary.session.clone());
         let events: Vec<_> = facts.iter().map(|record| lines.line(record)).collect();
-        to_stdout(&serde_json::json!({"session": summary, "events": events}).to_string());
+        to_stdout(&serde_json::json!({"session": summary, "events": events, "tasks": tasks}).to_string());
         return Ok(Exit::Done);
     }
     to_stdout(&format!("{}  {}  {}  {}", summary.session, words::status(summary.status), summary.agent, summary.model));
@@ -78,8 +87,15 @@ async fn show(id: &str, format: Listing) -> Result<Exit, Failure> {
         words::tokens(summary.usage.tokens()),
         words::money(summary.usage.cost_usd)
     ));
+    if let Some(parent) = &summary.parent {
+        to_stdout(&format!("started by {parent}: {}\n", safe(&summary.title)));
+    }
     for block in transcript(&facts) {
         to_stdout(&safe(&block));
+    }
+    if !tasks.is_empty() {
+        to_stdout("\ntasks:");
+        task_lines(&tasks, build::SystemClock.now()).iter().for_each(|line| to_stdout(&flat(line)));
     }
     Ok(Exit::Done)
 }
@@ -103,9 +119,11 @@ async fn stop(id: &str) -> Result<Exit, Failure> {
     }
     // No model is called in a session that is being stopped, so any model will do.
     let any = std::sync::Arc::new(posse_models::Explorer::new());
-    let outfit = build::outfit(&places, &config, any, &summary.session, Asking::Open, &Default::default())?;
+    let agents = posse_config::agents(&places, &config, None).map_err(|error| Failure::usage(error.to_string()))?;
+    let circumstances = Circumstances { asking: Asking::Open, dialect: Default::default(), shells: Default::default() };
+    let wardrobe = std::sync::Arc::new(Wardrobe::new(places, config, agents, any, &summary.model, circumstances)?);
     let halt = Command::Interrupt { by: By::User, hold: Hold::StoppedByUser, partial: Text::default() };
-    let handle = hub.open(&summary.session, &summary.root, outfit, Default::default(), vec![halt]).await.map_err(run::open_failure)?;
+    let handle = hub.open(&summary.session, &summary.root, wardrobe, Default::default(), vec![halt]).await.map_err(run::open_failure)?;
     let settled = handle.settled().await;
     handle.close().await;
     settled.map_err(|error| Failure::failed(error.to_string()))?;

@@ -74,7 +74,7 @@ pub(crate) async fn with_open_asks(count: usize) -> Project {
         live: Default::default(),
     };
     let root = SessionId::new("ses_01");
-    let recipe = Recipe { agent: "build".into(), model: "m".into(), steps_max: None };
+    let recipe = Recipe { agent: "build".into(), model: "m".into(), ..Recipe::default() };
     let mut events = vec![Event::Created {
         kind: Kind::Root,
         root: root.clone(),
@@ -83,6 +83,8 @@ pub(crate) async fn with_open_asks(count: usize) -> Project {
         title: String::new(),
         recipe,
         ceiling: Vec::new(),
+        above: Default::default(),
+        depth: 0,
     }];
     for number in 0..count {
         let call = CallId::new(format!("call_{number:04}"));

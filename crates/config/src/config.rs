@@ -5,14 +5,16 @@
 
 use std::{fmt, path::PathBuf, time::Duration};
 
-use posse_session::Rule;
+use posse_session::{Agent, Rule};
 use serde_json::Value;
 
 use crate::{
+    layer::Family,
     mode::PermissionMode,
     origin::{Ignored, Origin, Problem, Sourced},
     permission::{LayerRules, Rulebook, rulebook},
     provider::Provider,
+    shelf::Level,
     tree::Node,
     trust::{Folder, Part, Trust},
     wish::Wishes,
@@ -69,9 +71,20 @@ pub struct Config {
 }
 
 impl Config {
-    /// Built-in rules, below those of the files, below those of the mode, below those of the flags.
+    /// The rules of an agent that has none of its own, as `build`.
     pub fn rulebook(&self) -> Rulebook {
-        rulebook(&self.rules, self.permission_mode, &self.flags)
+        self.rulebook_for(&Agent::default(), self.permission_mode)
+    }
+
+    /// Built-in rules, below those of the files, below those of the agent, below those of the mode, below those of the flags.
+    pub fn rulebook_for(&self, agent: &Agent, mode: PermissionMode) -> Rulebook {
+        rulebook(&self.rules, agent, mode, &self.flags)
+    }
+
+    /// Whether somebody wrote this value, and it is not only built in. `limits.depth`.
+    pub fn says(&self, key: &str) -> bool {
+        let node = key.split('.').try_fold(&self.tree, |node, part| node.get(part));
+        node.is_some_and(|node| *node.origin.source != *crate::built_in::NAME)
     }
 
     /// One line for stderr that names everything ignored, and why.
@@ -145,7 +158,7 @@ impl Default for Limits {
 impl Limits {
     /// What the ledger counts against.
     pub fn spending(&self) -> posse_session::Limits {
-        posse_session::Limits { steps: self.steps, tokens: self.tokens, cost_usd: self.cost }
+        posse_session::Limits { steps: self.steps, tokens: self.tokens, cost_usd: self.cost, tasks: Some(self.tree) }
     }
 }
 
@@ -184,6 +197,14 @@ pub struct Later {
     pub origin: Origin,
     /// Whether the user wrote it, and not a folder that is not trusted.
     pub trusted: bool,
+    pub(crate) level: Level,
+    /// The folder that its relative paths start from.
+    pub(crate) dir: PathBuf,
+    /// The same as `value`, with the line of everything in it.
+    pub(crate) node: Node,
+    pub(crate) family: Family,
+    /// `permission_order` of its file.
+    pub(crate) first_wins: bool,
 }
 
 impl fmt::Debug for Later {

@@ -8,6 +8,7 @@ use crate::{
     read::join,
     schema::snake_case,
     substitute::refers,
+    template,
     tree::{Entry, Held, Node},
 };
 
@@ -28,11 +29,50 @@ pub(crate) const POWERS: [&str; 13] = [
     "plugins",
 ];
 
+/// Keys of an agent that say who it is and what it is told, or take something away from it, in the spelling of
+/// `snake_case`. Of rules only the stricter count.
+pub(crate) const WORDS: [&str; 22] = [
+    "name",
+    "description",
+    "when_to_use",
+    "mode",
+    "hidden",
+    "color",
+    "prompt",
+    "system_prompt",
+    "prompt_append",
+    "append_prompt",
+    "append_system_prompt",
+    "initial_prompt",
+    "aliases",
+    "permission",
+    "permissions",
+    "tools",
+    "disallowed_tools",
+    "version",
+    "author",
+    "license",
+    "tags",
+    "category",
+];
+
+/// Keys of a command or a skill that choose who receives the code, at what price, and which shell runs it.
+pub(crate) const CHOICES: [&str; 4] = ["model", "variant", "effort", "shell"];
+
 /// The definition with what does not count left out; what is left out is named.
 pub(crate) fn harmless(entry: &Entry, file: &str, findings: &mut Findings) -> Entry {
+    let is_agents = matches!(entry.name.as_str(), "agent" | "mode");
     let mut sieve = Sieve { file, findings };
-    let node = sieve.node(&entry.node, &entry.name);
-    Entry { node, ..entry.clone() }
+    let held = match &entry.node.held {
+        Held::Map(entries) if is_agents => Held::Map(entries.iter().map(|agent| sieve.agent(agent, &entry.name)).collect()),
+        _ => sieve.node(&entry.node, &entry.name).held,
+    };
+    Entry { node: Node { origin: entry.node.origin.clone(), held }, ..entry.clone() }
+}
+
+/// The keys of one agent, without what does not count. `path` is empty for a file of its own, which `scan.rs` has named.
+pub(crate) fn harmless_agent(fields: &Node, file: &str, path: &str, findings: &mut Findings) -> Node {
+    Sieve { file, findings }.agent_fields(fields, path)
 }
 
 struct Sieve<'a> {
@@ -41,6 +81,28 @@ struct Sieve<'a> {
 }
 
 impl Sieve<'_> {
+    fn agent(&mut self, entry: &Entry, path: &str) -> Entry {
+        Entry { node: self.agent_fields(&entry.node, &join(path, &entry.name)), ..entry.clone() }
+    }
+
+    fn agent_fields(&mut self, fields: &Node, path: &str) -> Node {
+        let Held::Map(entries) = &fields.held else { return fields.clone() };
+        let kept = |entry: &Entry| {
+            let path = join(path, &entry.name);
+            let key = snake_case(&entry.name);
+            if !WORDS.contains(&key.as_str()) {
+                self.findings.ignore(self.file, &path, &entry.node);
+                return None;
+            }
+            let node = match key.as_str() {
+                "permission" | "permissions" | "tools" => self.rules(&entry.node, &path)?,
+                _ => self.node(&entry.node, &path),
+            };
+            Some(Entry { node, ..entry.clone() })
+        };
+        Node { origin: fields.origin.clone(), held: Held::Map(entries.iter().filter_map(kept).collect()) }
+    }
+
     fn node(&mut self, node: &Node, path: &str) -> Node {
         let held = match &node.held {
             Held::Map(entries) => Held::Map(entries.iter().filter_map(|entry| self.entry(entry, path)).collect()),
@@ -59,7 +121,8 @@ impl Sieve<'_> {
         let is_name = !path.contains('.');
         let path = join(path, &entry.name);
         let key = snake_case(&entry.name);
-        if !is_name && POWERS.contains(&key.as_str()) {
+        let chooses = path.starts_with("command.") && CHOICES.contains(&key.as_str());
+        if !is_name && (chooses || POWERS.contains(&key.as_str())) {
             self.findings.ignore(self.file, &path, &entry.node);
             return None;
         }
@@ -107,17 +170,7 @@ pub(crate) const SHELL: &str = "!`cmd`";
 
 /// The commands that a template would run: `` !`cmd` ``, and blocks that begin with `` ```! ``.
 pub(crate) fn commands_in(text: &str) -> Vec<&str> {
-    let mut commands = Vec::new();
-    let mut rest = text;
-    loop {
-        let inline = rest.find("!`").map(|at| (at, "!`", "`"));
-        let block = rest.find("```!").map(|at| (at, "```!", "```"));
-        let Some((at, open, close)) = [inline, block].into_iter().flatten().min_by_key(|(at, _, _)| *at) else { return commands };
-        let inside = &rest[at + open.len()..];
-        let end = inside.find(close);
-        commands.push(&inside[..end.unwrap_or(inside.len())]);
-        rest = end.map_or("", |end| &inside[end + close.len()..]);
-    }
+    template::shells(text).into_iter().map(|shell| &text[shell.line]).collect()
 }
 
 #[cfg(test)]
@@ -131,7 +184,7 @@ mod tests {
             ("!`id`", &["id"]),
             ("a !`git log` b !`rm x`", &["git log", "rm x"]),
             ("open !`never closed", &["never closed"]),
-            ("```!\nid\n``` and !`x`", &["\nid\n", "x"]),
+            ("```!\nid\n``` and !`x`", &["id", "x"]),
             ("```bash\nid\n```", &[]),
             ("!``", &[""]),
         ];

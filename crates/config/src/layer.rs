@@ -13,7 +13,7 @@ use std::{
 use posse_session::Rule;
 
 use crate::{
-    claude,
+    built_in, claude,
     config::Later,
     definition,
     origin::{Findings, Origin},
@@ -22,6 +22,7 @@ use crate::{
     provider,
     read::Reader,
     schema::{CLAUDE, Field, Shape, TOP},
+    shelf::Level,
     substitute::Surroundings,
     tree::{self, Entry, Held, Node},
 };
@@ -59,6 +60,19 @@ pub(crate) enum Family {
 impl Source {
     pub(crate) fn is_trusted(&self) -> bool {
         self.standing != Standing::Project
+    }
+
+    /// The class of its precedence; see `load.rs` for the order.
+    fn level(&self, places: &Places) -> Level {
+        let beside_the_users = self.dir == places.config_dir && self.file.starts_with("posse.json");
+        match (self.standing, self.family) {
+            (Standing::User, Family::Ours) if self.file == built_in::NAME => Level::BuiltIn,
+            (Standing::User, Family::Ours) if beside_the_users => Level::OurUser,
+            (Standing::User, Family::Ours) => Level::Above,
+            (Standing::User, _) => Level::NeighbourUser,
+            (_, Family::Ours) => Level::OurProject,
+            (_, _) => Level::NeighbourProject,
+        }
     }
 
     /// Another program's file: keys that we do not know are its own business.
@@ -115,7 +129,7 @@ impl Layer {
         let (rules, entries): (Vec<Entry>, Vec<Entry>) =
             entries.into_iter().partition(|entry| matches!(shape_of(&entry.name), Some(Shape::Permission)));
         let (later, mut values): (Vec<Entry>, Vec<Entry>) =
-            entries.into_iter().partition(|entry| matches!(shape_of(&entry.name), Some(Shape::Later)));
+            entries.into_iter().partition(|entry| matches!(shape_of(&entry.name), Some(Shape::Later | Shape::Definitions)));
 
         if self.source.family == Family::Claude {
             for entry in &rules {
@@ -126,7 +140,8 @@ impl Layer {
         } else {
             self.take_rules(&rules, &values, &places.home);
         }
-        self.later = later.iter().map(|entry| self.later_of(entry)).collect();
+        let order = values.iter().find(|entry| entry.name == "permission_order").cloned();
+        self.later = later.iter().map(|entry| self.later_of(entry, order.as_ref(), places)).collect();
         for entry in &mut values {
             match entry.name.as_str() {
                 "provider" => provider::flatten(&mut entry.node, &mut self.findings),
@@ -157,11 +172,19 @@ impl Layer {
         }
     }
 
-    fn later_of(&mut self, entry: &Entry) -> Later {
+    fn later_of(&mut self, entry: &Entry, order: Option<&Entry>, places: &Places) -> Later {
         let trusted = self.source.is_trusted();
+        let said_before = self.findings.said.len();
         let harmless = (!trusted).then(|| definition::harmless(entry, &self.source.shown, &mut self.findings));
-        let value = harmless.as_ref().unwrap_or(entry).node.to_json();
-        Later { key: entry.name.clone(), value, origin: entry.origin.clone(), trusted }
+        if let (Some(order), true) = (order, said_before < self.findings.said.len()) {
+            // Another order makes other rules of the same words.
+            self.findings.say(&order.name, &order.node);
+        }
+        let node = harmless.unwrap_or_else(|| entry.clone()).node;
+        let value = node.to_json();
+        let (family, first_wins) = (self.source.family, order.and_then(|order| order.node.text()) == Some("first"));
+        let (level, dir) = (self.source.level(places), self.source.dir.clone());
+        Later { key: entry.name.clone(), value, origin: entry.origin.clone(), trusted, level, dir, node, family, first_wins }
     }
 
     /// A folder that is not trusted may name files of its own, nothing else; nobody may name a URL yet.

@@ -1,4 +1,5 @@
-//! Permission modes: how much is asked about, as one word, and the rules that the word `plan` stands for.
+//! Permission modes: how much is asked about, as one word, and the rules that the word `plan` stands for, as a mode and as
+//! an agent.
 //!
 //! `accept-edits` and `bypass` are no rules: they answer asks, which is the kernel's business. Here they are only named.
 
@@ -76,23 +77,32 @@ const PLAN_ASKED: [&str; 2] = ["find * -delete*", "find * -exec*"];
 
 /// What a mode adds to the rules, in the order in which the last match wins.
 pub(crate) fn rules_of(mode: PermissionMode) -> Vec<Rule> {
-    if mode != PermissionMode::Plan {
-        return Vec::new();
-    }
-    let mut rules = vec![rule("edit", "*", Verdict::Deny), rule("webfetch", "*", Verdict::Allow), rule("bash", "*", Verdict::Ask)];
-    rules.extend(PLAN_ALLOWED.map(|pattern| rule("bash", pattern, Verdict::Allow)));
-    rules.extend(PLAN_ASKED.map(|pattern| rule("bash", pattern, Verdict::Ask)));
+    if mode == PermissionMode::Plan { plan_rules("mode plan") } else { Vec::new() }
+}
+
+/// Looking is free, commands that may do more are asked about, editing is denied. For the mode and for the agent.
+pub(crate) fn plan_rules(origin: &str) -> Vec<Rule> {
+    let mut rules = vec![rule("edit", "*", Verdict::Deny, origin), rule("webfetch", "*", Verdict::Allow, origin)];
+    rules.extend(looking_shell(Verdict::Ask, origin));
     rules
+}
+
+/// Commands that only look are allowed; `rest` is the verdict on every other.
+pub(crate) fn looking_shell(rest: Verdict, origin: &str) -> Vec<Rule> {
+    let bash = |pattern: &str, action| rule("bash", pattern, action, origin);
+    let allowed = PLAN_ALLOWED.map(|pattern| bash(pattern, Verdict::Allow));
+    let asked = PLAN_ASKED.map(|pattern| bash(pattern, rest));
+    std::iter::once(bash("*", rest)).chain(allowed).chain(asked).collect()
 }
 
 /// The same as a list that is judged by itself: what the mode does not speak of is not its business.
 pub(crate) fn ceiling_of(mode: PermissionMode) -> Option<Rules> {
     let rules = rules_of(mode);
-    (!rules.is_empty()).then(|| Rules(std::iter::once(rule("*", "*", Verdict::Allow)).chain(rules).collect()))
+    (!rules.is_empty()).then(|| Rules(std::iter::once(rule("*", "*", Verdict::Allow, "mode plan")).chain(rules).collect()))
 }
 
-fn rule(key: &str, pattern: &str, action: Verdict) -> Rule {
-    Rule { key: key.to_owned(), pattern: pattern.to_owned(), action, origin: "mode plan".to_owned() }
+fn rule(key: &str, pattern: &str, action: Verdict, origin: &str) -> Rule {
+    Rule { key: key.to_owned(), pattern: pattern.to_owned(), action, origin: origin.to_owned() }
 }
 
 #[cfg(test)]

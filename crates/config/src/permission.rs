@@ -5,13 +5,15 @@
 
 use std::path::Path;
 
-use posse_session::{Rule, Rules, Verdict, key_of, wildcard};
+use posse_session::{Agent, Rule, Rules, Verdict, key_of, wildcard};
 use serde_json::json;
 
 use crate::{
+    built_in,
     claude_path::Anchors,
     layer::Source,
     mode::{self, PermissionMode},
+    native,
     origin::{Findings, Origin, Problem},
     rule_key::{KeyError, RuleKey},
     tree::{Entry, Held, Node},
@@ -33,23 +35,91 @@ pub(crate) struct LayerRules {
     pub(crate) rules: Vec<Rule>,
 }
 
-/// Files, then the mode, then flags.
-pub(crate) fn rulebook(files: &[LayerRules], mode: PermissionMode, flags: &[Rule]) -> Rulebook {
+/// Files, then the agent, then the mode, then flags.
+pub(crate) fn rulebook(files: &[LayerRules], agent: &Agent, mode: PermissionMode, flags: &[Rule]) -> Rulebook {
     let of_files = |trusted_only: bool| {
         let chosen = files.iter().filter(move |layer| layer.trusted || !trusted_only);
         chosen.flat_map(|layer| layer.rules.iter().cloned())
     };
-    let list = |trusted_only: bool| Rules(of_files(trusted_only).chain(mode::rules_of(mode)).chain(flags.iter().cloned()).collect());
+    let list = |trusted_only: bool, of_agent: Vec<Rule>| {
+        Rules(of_files(trusted_only).chain(of_agent).chain(mode::rules_of(mode)).chain(flags.iter().cloned()).collect())
+    };
+    let of_agent = || with_rest(merged(&agent.own_rules, &agent.permission), files);
     let mut ceiling = Vec::new();
     if files.iter().any(|layer| !layer.trusted && !layer.rules.is_empty()) {
-        ceiling.push(list(true));
+        ceiling.push(list(true, of_agent()));
+    }
+    if !agent.own_rules.is_empty() {
+        // What we wrote for an agent of ours lifts nothing that the user wrote.
+        ceiling.push(list(false, with_rest(agent.permission.clone(), files)));
+    }
+    if !agent.ceiling.is_empty() {
+        ceiling.push(Rules(std::iter::once(allow("*", &agent.origin)).chain(agent.ceiling.iter().cloned()).collect()));
     }
     if let Some(plan) = mode::ceiling_of(mode) {
         ceiling.push(plan);
         // The mode's asks come after the files' denies and would lift them.
-        ceiling.push(Rules(of_files(false).map(only_deny).collect()));
+        ceiling.push(Rules(of_files(false).chain(of_agent()).map(only_deny).collect()));
     }
-    Rulebook { rules: list(false), ceiling }
+    let book = Rulebook { rules: list(false, of_agent()), ceiling };
+    if native::denies_shell_asks(agent, mode) { book.without_shell_asks() } else { book }
+}
+
+impl Rulebook {
+    fn without_shell_asks(self) -> Self {
+        let denied = |rules: Rules| Rules(rules.0.into_iter().flat_map(without_shell_ask).collect());
+        Self { rules: denied(self.rules), ceiling: self.ceiling.into_iter().map(denied).collect() }
+    }
+}
+
+fn without_shell_ask(rule: Rule) -> Vec<Rule> {
+    let concerns_shell = rule.action == Verdict::Ask && wildcard(SHELL, &rule.key);
+    let denied = concerns_shell.then(|| Rule { key: SHELL.to_owned(), action: Verdict::Deny, ..rule.clone() });
+    let kept = (rule.key != SHELL || !concerns_shell).then_some(rule);
+    kept.into_iter().chain(denied).collect()
+}
+
+const SHELL: &str = "bash";
+
+fn allow(key: &str, origin: &str) -> Rule {
+    Rule { key: key.to_owned(), pattern: "*".to_owned(), action: Verdict::Allow, origin: origin.to_owned() }
+}
+
+/// An agent's map of commands or skills that does not say what the rest is allows it, unless the user said so elsewhere.
+fn with_rest(mut rules: Vec<Rule>, files: &[LayerRules]) -> Vec<Rule> {
+    for key in [SHELL, "skill"] {
+        let Some(first) = rules.iter().position(|rule| rule.key == key) else { continue };
+        let says_rest = |rule: &Rule| rule.pattern == "*" && wildcard(key, &rule.key) && rule.origin != built_in::NAME;
+        if !rules.iter().any(says_rest) && !files.iter().flat_map(|layer| &layer.rules).any(says_rest) {
+            rules.insert(first, allow(key, built_in::NAME));
+        }
+    }
+    rules
+}
+
+/// Putting each rule in its place is quadratic; nobody writes more by hand. Longer lists come last as they are.
+const MERGED_RULES_MAX: usize = 500;
+
+/// One definition's rules over another's. What is said again replaces what was said, where it stands; `*` goes below
+/// what is more special, and everything else comes last.
+pub(crate) fn merged(base: &[Rule], upper: &[Rule]) -> Vec<Rule> {
+    if base.is_empty() || MERGED_RULES_MAX < upper.len() {
+        return [base, upper].concat();
+    }
+    let mut rules = base.to_vec();
+    for rule in upper {
+        let same = rules.iter().position(|known| known.key == rule.key && known.pattern == rule.pattern);
+        let first = rules.iter().position(|known| known.key == rule.key);
+        let last = rules.iter().rposition(|known| known.key == rule.key);
+        match (same, first, last) {
+            (Some(same), _, _) => rules[same] = rule.clone(),
+            (None, Some(first), _) if rule.pattern == "*" => rules.insert(first, rule.clone()),
+            (None, _, Some(last)) => rules.insert(last + 1, rule.clone()),
+            _ if rule.key == "*" => rules.insert(0, rule.clone()),
+            _ => rules.push(rule.clone()),
+        }
+    }
+    rules
 }
 
 fn only_deny(rule: Rule) -> Rule {

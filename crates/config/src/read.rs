@@ -58,6 +58,7 @@ impl Reader<'_> {
     fn value(&mut self, node: &Node, shape: &'static Shape, path: &str) -> Option<Node> {
         let held = match shape {
             Shape::Permission | Shape::Later => node.held.clone(),
+            Shape::Definitions => self.definitions(node, path)?,
             Shape::Nothing => return None,
             Shape::Text => Held::Text(self.text(node, path)?),
             Shape::Url => Held::Text(self.url(node, path)?),
@@ -89,6 +90,31 @@ impl Reader<'_> {
             }
         };
         Some(Node { origin: node.origin.clone(), held })
+    }
+
+    /// Whole texts are prompts, so what they refer to is put in; a folder that is not trusted keeps them as they are.
+    fn definitions(&mut self, node: &Node, path: &str) -> Option<Held> {
+        if !self.source.is_trusted() {
+            return Some(node.held.clone());
+        }
+        Some(match &node.held {
+            Held::Text(_) => Held::Text(self.text(node, path)?),
+            Held::List(items) => {
+                let items = items.iter().enumerate();
+                let read = |(at, item): (usize, &Node)| {
+                    Some(Node { origin: item.origin.clone(), held: self.definitions(item, &format!("{path}[{at}]"))? })
+                };
+                Held::List(items.filter_map(read).collect())
+            }
+            Held::Map(entries) => {
+                let read = |entry: &Entry| {
+                    let held = self.definitions(&entry.node, &join(path, &entry.name))?;
+                    Some(Entry { node: Node { origin: entry.node.origin.clone(), held }, ..entry.clone() })
+                };
+                Held::Map(entries.iter().filter_map(read).collect())
+            }
+            other => other.clone(),
+        })
     }
 
     fn named(&mut self, entry: &Entry, shape: &'static Shape, path: &str) -> Option<Entry> {

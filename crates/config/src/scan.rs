@@ -5,17 +5,23 @@
 //! folder may have filled it; what is beyond the bounds is named and can never be trusted for good.
 
 use std::{
+    borrow::Cow,
     collections::BTreeSet,
     fs,
     io::Read,
     path::{Path, PathBuf},
+    sync::LazyLock,
 };
 
 use crate::{
+    agent_fields::KEYS,
+    command,
     config::Compat,
-    definition::{POWERS, SHELL, commands_in},
+    definition::{self, CHOICES, POWERS, SHELL, commands_in},
+    frontmatter::split,
     layer::{FILE_BYTES_MAX, open_regular},
     schema::snake_case,
+    skill,
 };
 
 /// Something that a folder holds and that does not count unless the folder is trusted.
@@ -64,12 +70,14 @@ const CODE: [(&str, &str, Neighbour); 8] = [
 ];
 
 /// Markdown with a head that may give powers and a text that may run commands.
-const WORDS: [(&str, Neighbour); 13] = [
+const WORDS: [(&str, Neighbour); 15] = [
     (".posse/agents", None),
     (".posse/commands", None),
     (".posse/skills", None),
     (".opencode/agent", OPENCODE),
     (".opencode/agents", OPENCODE),
+    (".opencode/mode", OPENCODE),
+    (".opencode/modes", OPENCODE),
     (".opencode/command", OPENCODE),
     (".opencode/commands", OPENCODE),
     (".opencode/skill", OPENCODE),
@@ -179,12 +187,17 @@ impl Scan<'_> {
     }
 
     fn markdown(&mut self, path: &Path, text: &str) {
-        let head = head_of(text);
-        for power in powers(head) {
+        let Heads { head, inside, body } = heads_of(text);
+        let of_agent = if is_agents(path) { agent_keys(head) } else { choices(head) };
+        let named = powers(head).into_iter().chain(powers(inside)).map(str::to_owned).chain(of_agent).chain(choices(inside));
+        let unusual = (!inside.is_empty()).then(|| "unusual YAML".to_owned());
+        for power in named.chain(unusual).collect::<BTreeSet<String>>() {
             // The whole head, so that no way of writing YAML changes what was trusted.
-            self.add(path, power, What::Said(blake3::hash(head.as_bytes())));
+            let said = blake3::Hasher::new().update(head.as_bytes()).update(inside.as_bytes()).finalize();
+            self.add(path, &power, What::Said(said));
         }
-        let commands = commands_in(text);
+        // Of the text by itself too: a head must not hide where in it a command begins.
+        let commands = [commands_in(text), commands_in(&body)].concat();
         if !commands.is_empty() {
             self.add(path, SHELL, What::Said(blake3::hash(commands.join("\0").as_bytes())));
         }
@@ -248,12 +261,50 @@ impl Scan<'_> {
     }
 }
 
-/// What stands between two lines of dashes at the start; without the second, everything.
-fn head_of(text: &str) -> &str {
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let Some(rest) = text.strip_prefix("---") else { return "" };
-    let end = rest.match_indices('\n').map(|(at, _)| at).find(|at| rest[at + 1..].starts_with("---"));
-    end.map_or(rest, |end| &rest[..end])
+/// A definition as its reader finds it.
+struct Heads<'a> {
+    head: &'a str,
+    /// A text that is one JSON object, which is a head too: nothing is believed that trust was not bound to.
+    inside: &'a str,
+    body: Cow<'a, str>,
+}
+
+fn heads_of(text: &str) -> Heads<'_> {
+    // Who knows more keys finds more of a head.
+    static KNOWN: LazyLock<Vec<&str>> = LazyLock::new(|| [&KEYS[..], &command::KEYS, &skill::KEYS].concat());
+    let parts = split(text, &KNOWN);
+    let body = parts.body.trim();
+    let inside = if body.starts_with('{') && body.ends_with('}') { body } else { "" };
+    let body = if parts.before.trim().is_empty() { Cow::Borrowed(body) } else { format!("{}\n\n{body}", parts.before.trim()).into() };
+    Heads { head: parts.head.unwrap_or_default(), inside, body }
+}
+
+fn choices(head: &str) -> Vec<String> {
+    let keys = head.match_indices(':').map(|(at, _)| word_before(&head[..at]));
+    keys.map(snake_case).filter(|name| CHOICES.contains(&name.as_str())).collect()
+}
+
+fn is_agents(path: &Path) -> bool {
+    path.components().any(|part| matches!(part.as_os_str().to_str(), Some("agent" | "agents" | "mode" | "modes")))
+}
+
+/// The keys of an agent's head that do not count unless its folder is trusted, one by one as they are written, and at
+/// last whatever else looks like a key: it may be an option for the provider.
+fn agent_keys(head: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    let first = head.lines().find(|line| !line.trim().is_empty() && !line.starts_with('#')).unwrap_or_default();
+    if first.starts_with([' ', '\t', '{', '[', '"', '\'', '?', '!', '&', '<']) {
+        names.push("unusual YAML".to_owned());
+    }
+    for line in head.lines().filter(|line| !line.starts_with([' ', '\t', '#', '-'])) {
+        let Some((key, rest)) = line.split_once(':') else { continue };
+        let name = snake_case(key.trim().trim_matches(['"', '\'']));
+        if definition::WORDS.contains(&name.as_str()) || !rest.is_empty() && !rest.starts_with([' ', '\t', '\r']) {
+            continue;
+        }
+        names.push(if KEYS.contains(&name.as_str()) { name } else { "options".to_owned() });
+    }
+    names
 }
 
 /// The keys of a head that give powers, looked for as words before a colon, because not every head is good YAML.
@@ -266,9 +317,7 @@ fn powers(head: &str) -> Vec<&'static str> {
     };
     let mut gives = false;
     for (at, _) in head.match_indices(':') {
-        let before = head[..at].trim_end_matches([' ', '\t', '"', '\'']);
-        let word = before.rsplit(|letter: char| !letter.is_alphanumeric() && !matches!(letter, '_' | '-')).next().unwrap_or_default();
-        let name = snake_case(word);
+        let name = snake_case(word_before(&head[..at]));
         if let Some(power) = POWERS.iter().find(|power| **power == name) {
             add(power);
         }
@@ -282,6 +331,11 @@ fn powers(head: &str) -> Vec<&'static str> {
         add("unusual YAML");
     }
     powers
+}
+
+fn word_before(text: &str) -> &str {
+    let text = text.trim_end_matches([' ', '\t', '"', '\'']);
+    text.rsplit(|letter: char| !letter.is_alphanumeric() && !matches!(letter, '_' | '-')).next().unwrap_or_default()
 }
 
 /// Variables that lead a program like this one, or what it starts, somewhere else.

@@ -32,6 +32,8 @@ pub(crate) enum Shape {
     Mode,
     /// Its meaning is built later; kept as written.
     Later,
+    /// The same with `{env:NAME}` and `{file:path}` put in: agents and commands by name.
+    Definitions,
     /// Known, without meaning for us.
     Nothing,
 }
@@ -84,8 +86,10 @@ pub(crate) static TOP: &[Field] = &[
     user("concurrency", Shape::Counts),
     field("instructions", Shape::Texts),
     Field { name: "compat", also: &[], who: Who::Owner, shape: Shape::Fields(COMPAT) },
-    field("agent", Shape::Later).or(&["agents"]),
-    field("command", Shape::Later).or(&["commands"]),
+    field("agent", Shape::Definitions).or(&["agents"]),
+    // What OpenCode called agents before.
+    field("mode", Shape::Definitions).or(&["modes"]),
+    field("command", Shape::Definitions).or(&["commands"]),
     field("categories", Shape::Later),
     user("dialect", Shape::Later),
     user("fork", Shape::Later),

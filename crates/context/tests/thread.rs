@@ -74,7 +74,7 @@ fn step(step: u64, took: &[&str]) -> Event {
 }
 
 fn reply(parts: Vec<Part>, calls: u64) -> Event {
-    Event::Replied { step: 0, parts, calls, usage: Default::default(), finish: Finish::Stop }
+    Event::Replied { step: 0, parts, calls, usage: Default::default(), finish: Finish::Stop, author: None }
 }
 
 fn place(call: &str) -> Part {
@@ -275,6 +275,8 @@ fn a_task_answers_its_call_or_comes_as_a_notice() {
         name: Some("counter".into()),
         model: None,
         internal: false,
+        tool: String::new(),
+        note: String::new(),
     };
     let started = |wait| Event::TaskStarted { call: CallId::new("c"), task: SessionId::new("ses_t"), round: 1, spawn: spawn.clone(), wait };
     let ended = |to| Event::TaskEnded {

@@ -1,34 +1,36 @@
-//! The hub: opens sessions as runs and hands out handles to them.
+//! The hub: opens trees and hands out handles to the session that is spoken to.
 //!
 //! Opening takes the tree's ownership first, folds the log, ends what a lost owner left running, and only then goes on.
-//! Letters from other processes come in here.
+//! Letters from other processes come in here and are brought to whom they are addressed.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashSet,
     fmt,
-    sync::{Arc, Mutex},
+    sync::{Arc, Weak},
     time::Duration,
 };
 
-use posse_context::{Thread, changes, is_change};
 use posse_session::{
-    By, CallState, Command, Entry, Event, Head, Hold, LeaseError, Letter, LetterId, Limit, Limits, Ownership, Part, Posted, ReadError,
-    Record, Session, SessionId, Text,
+    Birth, By, Command, Entry, Event, Hold, LeaseError, Letter, LetterId, Limit, Limits, Log, Posted, ReadError, Record, Session,
+    SessionId, Text,
 };
-use tokio::{
-    sync::{mpsc, oneshot, watch},
-    task::JoinHandle,
-};
+use tokio::{sync::oneshot, task::JoinHandle};
 
 use crate::{
-    ledger::Ledger,
-    run::{MAIL_MAX, Mail, Run, RunError, Seen},
-    spill::{content_hash, read_all, restore},
-    world::{Outfit, World},
+    run::{Mail, RunError},
+    spill::{read_all, restore},
+    tree::{Found, Route, RunHandle, Tree, wish},
+    world::{Outfits, World},
 };
 
-/// How long closing waits for a run to end what it has under way.
+/// How long closing waits until nothing of the tree is left.
 const CLOSE_MAX: Duration = Duration::from_secs(6);
+
+/// How often closing looks whether anything is left.
+const CLOSE_LOOK: Duration = Duration::from_millis(2);
+
+/// How soon a letter is tried again whose session is just being opened.
+const LETTER_AGAIN: Duration = Duration::from_millis(20);
 
 pub struct Hub {
     world: Arc<World>,
@@ -45,6 +47,8 @@ pub enum OpenError {
     Missing,
     /// Its log holds facts of a later version; it can only be read.
     Foreign,
+    /// Its agent cannot be made ready; in words.
+    Outfit(String),
     Unavailable(String),
 }
 
@@ -55,7 +59,7 @@ impl fmt::Display for OpenError {
             Self::Held { by: None } => out.write_str("another process runs this session"),
             Self::Missing => out.write_str("there is no such session"),
             Self::Foreign => out.write_str("this session was written by a later version of posse"),
-            Self::Unavailable(why) => out.write_str(why),
+            Self::Outfit(why) | Self::Unavailable(why) => out.write_str(why),
         }
     }
 }
@@ -95,12 +99,17 @@ impl Hub {
         session: SessionId,
         created: Event,
         first: Entry,
-        outfit: Outfit,
+        outfits: Arc<dyn Outfits>,
         limits: Limits,
     ) -> Result<Handle, OpenError> {
         let owner = self.world.lease.take(&session).await?;
+        let tree = Tree::new(self.world.clone(), outfits, owner, limits).await?;
+        let birth = Birth::of(&created).ok_or(OpenError::Missing)?;
+        let outfit = tree.outfits.outfit(&session, &birth).map_err(OpenError::Outfit)?;
         let opening = vec![wish(Command::Create(Box::new(created))), wish(Command::Say(first))];
-        self.start(Session::new(session), Vec::new(), owner, outfit, limits, opening).await
+        let Found::Free(seat) = tree.seat(&session) else { return Err(OpenError::Held { by: None }) };
+        let run = tree.start(seat, Session::new(session), Vec::new(), outfit, opening).await?;
+        Ok(Handle::new(run, HashSet::new()))
     }
 
     /// Takes a session over, whatever state its last owner left it in, and does `then`.
@@ -108,186 +117,97 @@ impl Hub {
         &self,
         session: &SessionId,
         root: &SessionId,
-        outfit: Outfit,
+        outfits: Arc<dyn Outfits>,
         limits: Limits,
         then: Vec<Command>,
     ) -> Result<Handle, OpenError> {
         let owner = self.world.lease.take(root).await?;
-        let (folded, records) = self.read(session).await?;
+        let read = self.read(session).await?;
         let waiting = self.world.inbox.waiting(root).await?;
-        if folded.is_foreign() {
-            return Err(OpenError::Foreign);
-        }
-        let begun = folded.calls().iter().filter(|call| matches!(call.state, CallState::Running | CallState::Stopping));
-        let begun: Vec<_> = begun.map(|call| call.call.clone()).collect();
-        // What a lost owner's calls left running ends before they are said to be lost.
-        outfit.workspace.sweep(&begun).await;
-        // Letters that nobody took in come first: they were posted before whatever is wanted now. Answers come even before
-        // the take-over, which refuses what nobody has answered.
-        let by_letter = |posted: &Posted| Mail::Wish { command: command(posted), letter: Some(posted.id.clone()), done: None };
-        let (answers, others): (Vec<_>, Vec<_>) = waiting.iter().partition(|posted| matches!(posted.letter, Letter::Answer { .. }));
-        let mut opening: Vec<Mail> = answers.into_iter().map(by_letter).collect();
-        opening.push(wish(Command::TakeOver));
-        opening.extend(others.into_iter().map(by_letter));
-        opening.extend(then.into_iter().map(wish));
-        self.start(folded, records, owner, outfit, limits, opening).await
+        let tree = Tree::new(self.world.clone(), outfits, owner, limits).await?;
+        let Found::Free(seat) = tree.seat(session) else { return Err(OpenError::Held { by: None }) };
+        let letters: Vec<_> =
+            waiting.iter().filter(|posted| posted.to == *session).map(|posted| (command(posted), posted.id.clone())).collect();
+        let taken = letters.iter().map(|(_, id)| id.clone()).collect();
+        let run = tree.open(seat, read, letters, then).await?;
+        Ok(Handle::new(run, taken))
     }
 
     /// A session and the records its transcript is made of, with their texts.
     pub async fn read(&self, session: &SessionId) -> Result<(Session, Vec<Record>), OpenError> {
-        let log = &self.world.log;
-        let mut records = read_all(&**log, session, 0).await?;
-        if records.is_empty() {
-            return Err(OpenError::Missing);
-        }
-        let folded = Session::fold(session.clone(), &records);
-        let segments = folded.segments();
-        // Most sessions see their whole log; then nothing needs to be copied.
-        let whole = matches!(&segments[..], [only] if only.session == *session && only.from == 0);
-        let mut transcript = if whole { std::mem::take(&mut records) } else { Vec::new() };
-        for segment in segments.iter().filter(|_| !whole) {
-            if segment.session == *session {
-                transcript.extend(records.iter().filter(|record| segment.from < record.seq && record.seq <= segment.to).cloned());
-            } else {
-                let wanted = usize::try_from(segment.to - segment.from).unwrap_or(usize::MAX);
-                transcript.extend(log.read(&segment.session, segment.from, wanted).await?);
-            }
-        }
-        restore(&**log, &mut transcript).await?;
-        Ok((folded, transcript))
-    }
-
-    async fn start(
-        &self,
-        session: Session,
-        records: Vec<Record>,
-        owner: Ownership,
-        mut outfit: Outfit,
-        limits: Limits,
-        mut opening: Vec<Mail>,
-    ) -> Result<Handle, OpenError> {
-        outfit.add_hooks_tools();
-        let mut spent = (posse_session::Usage::default(), 0);
-        if 0 < session.head() {
-            for summary in self.world.log.summaries(Some(&owner.root)).await? {
-                spent.0 += summary.usage;
-                spent.1 += summary.steps;
-            }
-        }
-        let (recorded, notes) = self.recorded_head(&session, &records, &outfit).await?;
-        let mut blobs = Vec::new();
-        let head = match recorded {
-            Some(head) => head,
-            None => {
-                let bytes = serde_json::to_vec(&outfit.head).map_err(|error| OpenError::Unavailable(error.to_string()))?;
-                let hash = content_hash(&bytes);
-                blobs.push((hash.clone(), bytes.into()));
-                // After the first fact or the take-over, before anything that could open a turn.
-                opening
-                    .insert(after_the_opening(&opening), wish(Command::Configure { head: hash, model: outfit.model.facts().name.clone() }));
-                outfit.head.clone()
-            }
-        };
-        let head = outfit.model.encode_head(&head);
-        let (mail, inbox) = mpsc::channel(MAIL_MAX);
-        let (seen, watcher) = watch::channel(Ok(None));
-        let owner = Arc::new(owner);
-        let mut run = Run {
-            world: self.world.clone(),
-            outfit: Arc::new(outfit),
-            owner: owner.clone(),
-            ledger: Arc::new(Ledger::new(limits, spent.0, spent.1)),
-            session,
-            thread: Thread::default(),
-            body_bytes: head.len() as u64,
-            head,
-            messages: Vec::new(),
-            woven: Vec::new(),
-            inputs: HashMap::new(),
-            inbox,
-            mail: mail.clone(),
-            seen,
-            under_way: Default::default(),
-            slot: None,
-            reserved: Default::default(),
-            output_max: 0,
-            blobs,
-            notes,
-            memory: Arc::new(Mutex::default()),
-            grants: Vec::new(),
-            wake_at: None,
-            lane_full: false,
-            waits: None,
-        };
-        records.iter().for_each(|record| run.weave(record));
-        let looks = run.look_again();
-        if !looks.is_empty() {
-            opening.insert(after_the_opening(&opening) - 1, wish(Command::Rejudge { looks }));
-        }
-        let id = run.session.id().clone();
-        let taken = opening.iter().filter_map(|mail| if let Mail::Wish { letter, .. } = mail { letter.clone() } else { None }).collect();
-        let task = tokio::spawn(run.go(opening));
-        let letters = tokio::spawn(take_letters(self.world.clone(), owner.root.clone(), mail.clone(), taken));
-        Ok(Handle { id, mail, seen: watcher, task: Some(task), letters })
-    }
-
-    /// The head this session has recorded, if it is for the same agent, model and tools; and what has changed around it.
-    async fn recorded_head(&self, session: &Session, records: &[Record], outfit: &Outfit) -> Result<(Option<Head>, Vec<Part>), OpenError> {
-        let Some(configured) = session.configured() else { return Ok((None, Vec::new())) };
-        // A head that cannot be read back is made anew.
-        let bytes = match self.world.log.blob(&configured.head).await {
-            Err(ReadError::Missing) => return Ok((None, Vec::new())),
-            read => read?,
-        };
-        let Ok(recorded) = serde_json::from_slice::<Head>(&bytes) else { return Ok((None, Vec::new())) };
-        let same = configured.model == outfit.model.facts().name
-            && recorded.tools == outfit.head.tools
-            && recorded.params == outfit.head.params
-            && recorded.system.first() == outfit.head.system.first();
-        // Inside a turn the recorded head stays, whatever is configured now.
-        if !same && session.is_between_turns() {
-            return Ok((None, Vec::new()));
-        }
-        let told = last_told(records);
-        let changed = changes(&recorded.system, &outfit.head.system).map(Part::reminder);
-        Ok((Some(recorded), changed.filter(|note| Some(note) != told).into_iter().collect()))
+        read(&*self.world.log, session).await
     }
 }
 
-/// The last word on what had changed around the session: the same is not said twice.
-fn last_told(records: &[Record]) -> Option<&Part> {
-    let told = |note: &&Part| matches!(note, Part::Text { text, synthetic: true } if text.inline().is_some_and(is_change));
-    records.iter().rev().find_map(|record| match &record.event {
-        Event::StepStarted { notes, .. } => notes.iter().find(told),
-        _ => None,
-    })
+/// A session and the records its transcript is made of, with their texts.
+pub(crate) async fn read(log: &dyn Log, session: &SessionId) -> Result<(Session, Vec<Record>), OpenError> {
+    let mut records = read_all(log, session, 0).await?;
+    let Some(first) = records.first_mut() else { return Err(OpenError::Missing) };
+    // What a session was born with is part of its state.
+    restore(log, std::slice::from_mut(first)).await?;
+    let folded = Session::fold(session.clone(), &records);
+    let segments = folded.segments();
+    // Most sessions see their whole log; then nothing needs to be copied.
+    let whole = matches!(&segments[..], [only] if only.session == *session && only.from == 0);
+    let mut transcript = if whole { std::mem::take(&mut records) } else { Vec::new() };
+    for segment in segments.iter().filter(|_| !whole) {
+        if segment.session == *session {
+            transcript.extend(records.iter().filter(|record| segment.from < record.seq && record.seq <= segment.to).cloned());
+        } else {
+            let wanted = usize::try_from(segment.to - segment.from).unwrap_or(usize::MAX);
+            transcript.extend(log.read(&segment.session, segment.from, wanted).await?);
+        }
+    }
+    restore(log, &mut transcript).await?;
+    Ok((folded, transcript))
 }
 
-/// The place right after the first fact or the take-over.
-fn after_the_opening(opening: &[Mail]) -> usize {
-    let opens = |mail: &Mail| matches!(mail, Mail::Wish { command: Command::Create(_) | Command::TakeOver, .. });
-    opening.iter().position(opens).map_or(0, |at| at + 1)
-}
-
-fn wish(command: Command) -> Mail {
-    Mail::Wish { command, letter: None, done: None }
-}
-
-/// Brings letters from other processes to the run, oldest first, each once.
-async fn take_letters(world: Arc<World>, root: SessionId, mail: mpsc::Sender<Mail>, mut taken: HashSet<LetterId>) {
+/// Brings letters from other processes to whom they are for, oldest first, each once.
+async fn take_letters(tree: Weak<Tree>, mut taken: HashSet<LetterId>) {
     loop {
-        if let Ok(mut waiting) = world.inbox.waiting(&root).await {
+        // It must not keep the tree while it waits.
+        let Some(held) = tree.upgrade() else { return };
+        let (world, mut again) = (held.world.clone(), false);
+        if let Ok(mut waiting) = world.inbox.waiting(&held.owner.root).await {
             taken.retain(|id| waiting.iter().any(|posted| posted.id == *id));
             waiting.retain(|posted| !taken.contains(&posted.id));
             for posted in waiting {
-                let (done, taken) = oneshot::channel();
-                let wish = Mail::Wish { command: command(&posted), letter: Some(posted.id), done: Some(done) };
-                if mail.send(wish).await.is_err() || taken.await.is_err() {
-                    return;
+                match held.route(&posted.to) {
+                    Some(route) => drop(hand_over(&route, &posted).await),
+                    // Whoever watches it opens it in a moment.
+                    None if held.expects(&posted.to) => again = true,
+                    None => {
+                        tokio::spawn(receive(held.clone(), posted.clone()));
+                        taken.insert(posted.id);
+                    }
                 }
             }
         }
-        world.inbox.rung().await;
+        drop(held);
+        tokio::select! {
+            () = world.inbox.rung() => {}
+            () = tokio::time::sleep(LETTER_AGAIN), if again => {}
+        }
+    }
+}
+
+/// Ready when the run has taken the letter in, or is gone.
+async fn hand_over(route: &Route, posted: &Posted) -> bool {
+    let (done, taken) = oneshot::channel();
+    let wish = Mail::Wish { command: command(posted), letter: Some(posted.id.clone()), done: Some(done) };
+    route.mail.send(wish).await.is_ok() && taken.await.is_ok()
+}
+
+/// Opens a session that nobody runs for a letter to it, until it has settled again.
+async fn receive(tree: Arc<Tree>, posted: Posted) {
+    let Found::Free(seat) = tree.seat(&posted.to) else { return };
+    let Ok(read) = read(&*tree.world.log, &posted.to).await else { return };
+    let Ok(run) = tree.open(seat, read, vec![(command(&posted), posted.id.clone())], Vec::new()).await else { return };
+    let handle = Handle { run, letters: None };
+    while handle.settled().await.is_ok() {
+        if handle.finish().await {
+            return;
+        }
     }
 }
 
@@ -302,36 +222,41 @@ fn command(posted: &Posted) -> Command {
     }
 }
 
-/// The way to a run. When the last one is gone, the run ends and the tree is free.
+/// The way to a session and its tree. When it is gone, every run of the tree ends and the tree is free.
 pub struct Handle {
-    id: SessionId,
-    mail: mpsc::Sender<Mail>,
-    seen: watch::Receiver<Seen>,
-    task: Option<JoinHandle<()>>,
-    letters: JoinHandle<()>,
+    run: RunHandle,
+    letters: Option<Postman>,
 }
 
-impl Drop for Handle {
+/// Brings letters as long as it lives.
+struct Postman(JoinHandle<()>);
+
+impl Drop for Postman {
     fn drop(&mut self) {
-        self.letters.abort();
-        if let Some(task) = &self.task {
-            task.abort();
-        }
+        self.0.abort();
     }
 }
 
 impl Handle {
+    fn new(run: RunHandle, taken: HashSet<LetterId>) -> Self {
+        let letters = Postman(tokio::spawn(take_letters(run.tree().clone(), taken)));
+        Self { run, letters: Some(letters) }
+    }
+
     pub fn id(&self) -> &SessionId {
-        &self.id
+        self.run.id()
     }
 
     /// Returns when what the command led to is durable.
     pub async fn command(&self, command: Command) -> Result<(), RunError> {
-        let (done, taken) = oneshot::channel();
-        let sent = self.mail.send(Mail::Wish { command, letter: None, done: Some(done) }).await;
-        match taken.await {
-            Ok(taken) if sent.is_ok() => taken,
-            _ => Err(self.seen.borrow().clone().err().unwrap_or(RunError::Moved)),
+        tell(&self.run.route(), command).await
+    }
+
+    /// As [`Handle::command`], to any session of the tree that is run right now.
+    pub async fn command_to(&self, session: &SessionId, command: Command) -> Result<(), RunError> {
+        match self.run.tree().upgrade().and_then(|tree| tree.route(session)) {
+            Some(route) => tell(&route, command).await,
+            None => Err(RunError::Moved),
         }
     }
 
@@ -350,21 +275,26 @@ impl Handle {
 
     /// The session as of the last append; nothing before the run has had its first turn.
     pub fn session(&self) -> Result<Option<Arc<Session>>, RunError> {
-        self.seen.borrow().clone()
+        self.run.route().seen.borrow().clone()
     }
 
-    /// Ready when something was appended; never, once the run has ended.
+    /// Every session of the tree that is run right now.
+    pub fn sessions(&self) -> Vec<Arc<Session>> {
+        self.run.tree().upgrade().map(|tree| tree.sessions()).unwrap_or_default()
+    }
+
+    /// Ready when something was appended in any session of the tree.
     pub async fn changed(&self) {
-        let mut seen = self.seen.clone();
-        seen.mark_unchanged();
-        if seen.changed().await.is_err() {
+        let changes = self.run.tree().upgrade().map(|tree| tree.changes());
+        let Some(mut changes) = changes else { return std::future::pending().await };
+        if changes.changed().await.is_err() {
             std::future::pending().await
         }
     }
 
     /// Ready when nothing is open and nothing is due.
     pub async fn settled(&self) -> Result<Arc<Session>, RunError> {
-        let mut seen = self.seen.clone();
+        let mut seen = self.run.route().seen;
         loop {
             match &*seen.borrow_and_update() {
                 Ok(Some(session)) if session.is_settled() => return Ok(session.clone()),
@@ -379,17 +309,29 @@ impl Handle {
 
     /// Ends the run if nothing is left to do. `false`: something came in meanwhile, and it goes on.
     pub async fn finish(&self) -> bool {
-        let (done, ended) = oneshot::channel();
-        let sent = self.mail.send(Mail::Finish { done }).await;
-        sent.is_err() || ended.await.unwrap_or(true)
+        self.run.finish().await
     }
 
-    /// Ends the run at once, whatever it does, and waits until it has let go of the tree.
-    pub async fn close(mut self) {
-        self.letters.abort();
-        if let Some(task) = self.task.take() {
-            task.abort();
-            let _ = tokio::time::timeout(CLOSE_MAX, task).await;
-        }
+    /// Ends every run of the tree at once, whatever it does, and waits until they have let go of it.
+    pub async fn close(self) {
+        let tree = self.run.tree().clone();
+        let Self { run, letters } = self;
+        drop(letters);
+        run.close().await;
+        let gone = async {
+            while 0 < tree.strong_count() {
+                tokio::time::sleep(CLOSE_LOOK).await;
+            }
+        };
+        let _ = tokio::time::timeout(CLOSE_MAX, gone).await;
+    }
+}
+
+async fn tell(route: &Route, command: Command) -> Result<(), RunError> {
+    let (done, taken) = oneshot::channel();
+    let sent = route.mail.send(Mail::Wish { command, letter: None, done: Some(done) }).await;
+    match taken.await {
+        Ok(taken) if sent.is_ok() => taken,
+        _ => Err(route.seen.borrow().clone().err().unwrap_or(RunError::Moved)),
     }
 }

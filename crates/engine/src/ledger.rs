@@ -6,12 +6,25 @@ use posse_session::{Admission, Limits, Reserved, Standing, Usage, Wish};
 
 pub struct Ledger {
     standing: Mutex<Standing>,
+    /// Tasks of the tree so far.
+    tasks: Mutex<u64>,
 }
 
 impl Ledger {
-    /// `spent` and `steps` are the tree's so far, from its logs.
-    pub fn new(limits: Limits, spent: Usage, steps: u64) -> Self {
-        Self { standing: Mutex::new(Standing { limits, steps, spent, reserved: Reserved::default() }) }
+    /// `spent`, `steps` and `tasks` are the tree's so far, from its logs.
+    pub fn new(limits: Limits, spent: Usage, steps: u64, tasks: u64) -> Self {
+        Self { standing: Mutex::new(Standing { limits, steps, spent, reserved: Reserved::default() }), tasks: Mutex::new(tasks) }
+    }
+
+    /// One task more, if the tree may have it; `Err` is how many it may have.
+    pub(crate) fn admit_task(&self) -> Result<(), u64> {
+        let limit = self.lock().limits.tasks.unwrap_or(u64::MAX);
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        if limit <= *tasks {
+            return Err(limit);
+        }
+        *tasks += 1;
+        Ok(())
     }
 
     pub fn standing(&self) -> Standing {

@@ -3,6 +3,8 @@
 //! Knows no store, no model and no tool, only their seams; words no error for people. [`Hub`] opens sessions,
 //! `run.rs` is the loop, `work.rs` what it starts, [`Lanes`] and [`Ledger`] admit steps.
 
+mod errand;
+mod head;
 mod hub;
 mod ids;
 mod lanes;
@@ -10,6 +12,7 @@ mod ledger;
 mod live;
 mod run;
 mod spill;
+mod tree;
 mod work;
 mod world;
 
@@ -20,4 +23,4 @@ pub use ledger::Ledger;
 pub use live::{LIVE_MAX, Shown};
 pub use run::RunError;
 pub use spill::{content_hash, read_all, restore};
-pub use world::{Outfit, World};
+pub use world::{Outfit, Outfits, World};

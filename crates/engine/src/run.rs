@@ -12,9 +12,9 @@ use std::{
 
 use posse_context::Thread;
 use posse_session::{
-    Admission, Append, AppendError, BatchId, CallId, CallState, Command, Draft, Effect, EffectKey, Event, Given, Granted, LetterId, Limit,
-    Live as _, Look, Message, Outcome, Ownership, Part, Permit, Progress, Record, Report, Request, Reserved, Scope, Session, Summary, Text,
-    Timestamp, ToolChoice, Usage, WAIT_MAX, Wish,
+    Admission, Append, AppendError, BatchId, By, CallId, CallState, Command, Draft, Effect, EffectKey, Errand, Event, Given, Granted, Hold,
+    LetterId, Limit, Live as _, Look, Message, Outcome, Part, Permit, Progress, Record, Report, Request, Reserved, Scope, Session,
+    SessionId, Spawn, Summary, Text, Timestamp, To, ToolChoice, Usage, WAIT_MAX, Wish,
 };
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -22,6 +22,7 @@ use crate::{
     lanes::Slot,
     ledger::Ledger,
     spill::{Blobs, spill},
+    tree::Tree,
     work::{CallInput, Desk, HOOK_MAX, Work, parse},
     world::{Outfit, World},
 };
@@ -80,6 +81,14 @@ pub(crate) enum Mail {
         key: EffectKey,
         report: Box<Report>,
     },
+    /// A running call wants a task. Answered only when there will be none.
+    Errand {
+        call: CallId,
+        errand: Box<Errand>,
+        refused: oneshot::Sender<String>,
+    },
+    /// A task's run broke off, and this one with it.
+    Broken(RunError),
     /// Ends the run if nothing is left to do, and says whether it did.
     Finish {
         done: oneshot::Sender<bool>,
@@ -96,7 +105,7 @@ impl Mail {
                 _ => false,
             },
             Self::Wish { command, .. } => matches!(command, Command::Rejudge { .. }),
-            Self::Finish { .. } => false,
+            Self::Finish { .. } | Self::Errand { .. } | Self::Broken(_) => false,
         }
     }
 }
@@ -108,8 +117,7 @@ pub(crate) type Seen = Result<Option<Arc<Session>>, RunError>;
 pub(crate) struct Run {
     pub(crate) world: Arc<World>,
     pub(crate) outfit: Arc<Outfit>,
-    pub(crate) owner: Arc<Ownership>,
-    pub(crate) ledger: Arc<Ledger>,
+    pub(crate) tree: Arc<Tree>,
     pub(crate) session: Session,
     pub(crate) thread: Thread,
     /// The start of every body.
@@ -121,6 +129,8 @@ pub(crate) struct Run {
     pub(crate) woven: Vec<Message>,
     /// Inputs of open calls.
     pub(crate) inputs: HashMap<CallId, CallInput>,
+    /// What open tasks were started with.
+    pub(crate) errands: HashMap<SessionId, Spawn>,
     pub(crate) inbox: mpsc::Receiver<Mail>,
     pub(crate) mail: mpsc::Sender<Mail>,
     pub(crate) seen: watch::Sender<Seen>,
@@ -188,6 +198,15 @@ impl Run {
                     }
                     Command::Report(*report)
                 }
+                Mail::Broken(error) => return Err(error),
+                Mail::Errand { call, errand, refused } => match self.commission(draft.session(), &call, *errand).await {
+                    Ok(command) => command,
+                    Err(words) => {
+                        // Nobody listening means that the call has ended.
+                        let _ = refused.send(words);
+                        continue;
+                    }
+                },
                 Mail::Finish { done: asks } => {
                     finish.push(asks);
                     continue;
@@ -245,7 +264,7 @@ impl Run {
     /// What was allowed elsewhere since; without an answer of the store what was known stays.
     async fn learn_grants(&mut self) {
         let Ok(views) = self.world.log.with_asks().await else { return };
-        let root = &self.owner.root;
+        let root = &self.tree.owner.root;
         let reaches = |view: &Summary, granted: &Granted| match granted.scope {
             Scope::Project => true,
             Scope::Tree => view.root == *root,
@@ -257,7 +276,7 @@ impl Run {
 
     fn settle(&mut self, step: u64, usage: Usage, replied: bool) {
         if let Some(reserved) = self.reserved.remove(&step) {
-            self.ledger.settle(reserved, usage, replied);
+            self.tree.ledger.settle(reserved, usage, replied);
         }
     }
 
@@ -270,6 +289,7 @@ impl Run {
             ceiling: &self.outfit.ceiling,
             asking: self.outfit.asking,
             mode: self.outfit.mode,
+            strict_shell: self.outfit.strict_shell,
             grants: &self.grants,
             looks: self.outfit.hooks.iter().any(|hook| hook.looks()),
         }
@@ -351,14 +371,21 @@ impl Run {
         };
         let input_estimate = (self.body_bytes / 4).max(draft.session().last_input());
         let wish = Wish { input_estimate, output_max: facts.output, prices: facts.prices };
-        let (reserved, output_max, closing) = match self.ledger.reserve(wish) {
+        let (reserved, output_max, closing) = match self.tree.ledger.reserve(wish) {
             Admission::Go { reserved, output_max } => (reserved, output_max, false),
+            // The one step beyond the limit is the root's: it sums up for the tree.
+            Admission::Closing { reserved, .. } if self.session.birth().is_some_and(|birth| birth.parent.is_some()) => {
+                self.tree.ledger.settle(reserved, Usage::default(), false);
+                let words = limit_words(Limit::Steps, &self.tree.ledger);
+                return draft.decide(Command::Limit { limit: Limit::Steps, words, partial: Text::default() }, &self.given(now));
+            }
             Admission::Closing { reserved, output_max } => (reserved, output_max, true),
             Admission::Refused(limit) => {
-                let words = limit_words(limit, &self.ledger);
+                let words = limit_words(limit, &self.tree.ledger);
                 return draft.decide(Command::Limit { limit, words, partial: Text::default() }, &self.given(now));
             }
         };
+        let closing = closing || draft.session().is_at_step_limit();
         (self.slot, self.output_max) = (Some(slot), output_max);
         if let Effect::CallModel { step, .. } = effect {
             self.reserved.insert(*step, reserved);
@@ -390,8 +417,18 @@ impl Run {
             blobs.extend(more);
         }
         let at = records.first().map_or_else(|| self.world.clock.now(), |record| record.at);
-        let root = self.owner.root.clone();
-        let append = Append { session: session.id().clone(), root, epoch: self.owner.epoch, batch, after, at, events, blobs, letters };
+        let owner = &self.tree.owner;
+        let append = Append {
+            session: session.id().clone(),
+            root: owner.root.clone(),
+            epoch: owner.epoch,
+            batch,
+            after,
+            at,
+            events,
+            blobs,
+            letters,
+        };
         self.world.log.append(append).await?;
         self.session = session;
         for record in records {
@@ -404,6 +441,7 @@ impl Run {
 
     fn publish(&self) {
         let _ = self.seen.send_replace(Ok(Some(Arc::new(self.session.clone()))));
+        self.tree.note_change();
     }
 
     /// Keeps beside the session what a request and a call are made of.
@@ -417,9 +455,14 @@ impl Run {
                     known.input = input.inline().unwrap_or_default().to_owned();
                 }
             }
-            Event::CallFinished { call, .. } => drop(self.inputs.remove(call)),
+            Event::CallFinished { call, .. } | Event::TaskEnded { to: To::Call { call }, .. } => drop(self.inputs.remove(call)),
             // A step that was ended from outside had no report.
             Event::StepFailed { step, usage, .. } => self.settle(*step, *usage, false),
+            _ => {}
+        }
+        match &record.event {
+            Event::TaskStarted { task, spawn, .. } => drop(self.errands.insert(task.clone(), spawn.clone())),
+            Event::TaskEnded { task, .. } => drop(self.errands.remove(task)),
             _ => {}
         }
         for message in self.thread.push(record) {
@@ -434,10 +477,12 @@ impl Run {
 
     /// Starts what is owed and not under way, ends what is under way and no longer owed.
     fn match_to(&mut self) {
-        let owed = self.session.owed();
+        let (session, owed) = (&self.session, self.session.owed());
         let keys: BTreeSet<EffectKey> = owed.iter().map(Effect::key).collect();
         self.under_way.retain(|key, work| match key {
             _ if keys.contains(key) => true,
+            // A call whose end is known, or that waits for its task, needs nobody any more.
+            EffectKey::Run(call) if !matches!(session.call(call).map(|open| &open.state), Some(CallState::Stopping)) => false,
             // A call is told to stop and reports what it has.
             EffectKey::Run(_) => {
                 work.tell_to_stop();
@@ -483,8 +528,23 @@ impl Run {
                 let answer = self.session.calls().iter().find(|open| open.call == call).and_then(|open| open.answer.clone());
                 Some(desk.run_call(call.clone(), self.inputs.get(&call)?.clone(), answer))
             }
-            // Children come with the delegation tools; until then no log of ours owes them.
-            Effect::Watch { .. } | Effect::StopTask { .. } | Effect::Conclude { .. } => None,
+            Effect::Watch { task, round } => {
+                let spawn = self.errands.get(&task)?.clone();
+                let birth = self.birth_of(&spawn)?;
+                Some(desk.watch(self.tree.clone(), task, round, spawn, birth))
+            }
+            Effect::StopTask { task, round } => {
+                let by = self.session.tasks().get(&task)?.stopped?;
+                // Who is stopped together with its parent can be gone on with like it.
+                let hold = match by {
+                    _ if self.session.hold().is_some() => Hold::Esc,
+                    By::User => Hold::StoppedByUser,
+                    By::Model | By::Policy | By::Kernel => Hold::StoppedByModel,
+                };
+                Some(desk.stop_task(self.tree.clone(), task, round, by, hold))
+            }
+            // Its fact is its end.
+            Effect::Conclude { .. } => None,
         }
     }
 

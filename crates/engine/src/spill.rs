@@ -146,6 +146,7 @@ mod tests {
                 calls: 0,
                 usage: Default::default(),
                 finish: Finish::Stop,
+                author: None,
             },
         ];
         events.extend(nasty.iter().map(|text| done(text, None, Vec::new())));

@@ -8,19 +8,29 @@ use std::{
 };
 
 use posse_session::{
-    Before, BoxFuture, CallId, EffectKey, Finish, HookedCall, How, Ids, Look, ModelError, ModelFailure, Outcome, Part, Reply, ReplyPart,
-    Report, Request, SessionId, Stop, Text, ToolCall, ToolContext, Usage, Wanted, clip,
+    Before, Birth, BoxFuture, By, CallId, Command, Delegate, EffectKey, Errand, Finish, Hold, HookedCall, How, Ids, Kind, Look, ModelError,
+    ModelFailure, Outcome, Part, Reply, ReplyPart, Report, Request, Rules, SessionId, Spawn, Stop, TaskEnd, Text, ToolCall, ToolContext,
+    Usage, Wanted, clip,
 };
 use serde_json::{Map, Value};
 use tokio::{
-    sync::{mpsc, watch},
+    sync::{mpsc, oneshot, watch},
     task::JoinHandle,
 };
 
-use crate::{lanes::Slot, live::SessionLive, run::Mail, world::Outfit};
+use crate::{
+    lanes::Slot,
+    live::SessionLive,
+    run::Mail,
+    tree::{Attended, Tree, wish},
+    world::{Outfit, Outfits},
+};
 
 /// A hook that takes longer than this is passed over.
 pub(crate) const HOOK_MAX: Duration = Duration::from_secs(5);
+
+/// How soon a task that was told to stop is told again.
+const STOP_AGAIN: Duration = Duration::from_millis(50);
 
 /// No provider's id of a call is longer.
 const WIRE_ID_MAX: usize = 256;
@@ -199,6 +209,50 @@ impl Desk {
         })
     }
 
+    /// Keeps a task going until its round is over.
+    pub(crate) fn watch(self, tree: Arc<Tree>, task: SessionId, round: u64, spawn: Spawn, birth: TaskBirth) -> Work {
+        self.start(EffectKey::Watch(task.clone(), round), move |desk, _| {
+            Box::pin(async move {
+                let attended = match tree.attend(&task, &spawn, &desk.session, || birth.make(&*tree.outfits)).await {
+                    Ok(attended) => attended,
+                    Err(error) => {
+                        // The task has not ended, only its run; the parent cannot go on without it.
+                        let _ = desk.mail.send(Mail::Broken(error)).await;
+                        std::future::pending().await
+                    }
+                };
+                let (how, usage) = (attended.how, attended.usage);
+                let result = desk.worded(&task, &spawn, attended).await;
+                Report::TaskEnded { task, round, how, result: result.into(), usage }
+            })
+        })
+    }
+
+    /// What the parent's model reads of a task, after the hooks that see the end of its call.
+    async fn worded(&self, task: &SessionId, spawn: &Spawn, attended: Attended) -> String {
+        let Attended { how, texts, reasoning, error, .. } = attended;
+        let (agent, description, note) = (spawn.agent.clone(), spawn.description.clone(), spawn.note.clone());
+        let end = TaskEnd { task: task.clone(), agent, description, how, texts, reasoning, error, note };
+        let tool = self.outfit.tools.iter().find(|tool| tool.spec().name == spawn.tool).or_else(|| self.outfit.tools.first());
+        tool.map_or_else(String::new, |tool| tool.ended(&end))
+    }
+
+    /// Tells a task to stop, as soon as there is somebody to tell. Owed until its end is known, so it never reports.
+    pub(crate) fn stop_task(self, tree: Arc<Tree>, task: SessionId, round: u64, by: By, hold: Hold) -> Work {
+        self.start(EffectKey::StopTask(task.clone(), round), move |_, _| {
+            Box::pin(async move {
+                loop {
+                    if let Some(route) = tree.route(&task) {
+                        let interrupt = Command::Interrupt { by, hold, partial: Text::default() };
+                        // It may not have heard its prompt yet, and then there is nothing to stop: so it is told again.
+                        let _ = route.mail.send(wish(interrupt)).await;
+                    }
+                    tokio::time::sleep(STOP_AGAIN).await;
+                }
+            })
+        })
+    }
+
     pub(crate) fn run_call(self, call: CallId, wanted: CallInput, answer: Option<String>) -> Work {
         self.start(EffectKey::Run(call.clone()), move |desk, stop| {
             Box::pin(async move {
@@ -210,6 +264,7 @@ impl Desk {
                             workspace: desk.outfit.workspace.clone(),
                             live: desk.live.clone(),
                             stop,
+                            delegate: Arc::new(Delegating(desk.mail.clone())),
                             spool: desk.outfit.spool.clone(),
                             memory: desk.memory.clone(),
                         };
@@ -284,6 +339,47 @@ struct Inner<T>(JoinHandle<T>);
 impl<T> Drop for Inner<T> {
     fn drop(&mut self) {
         self.0.abort();
+    }
+}
+
+/// How a call reaches the run that starts tasks.
+struct Delegating(mpsc::Sender<Mail>);
+
+impl Delegate for Delegating {
+    fn spawn<'a>(&'a self, call: &'a CallId, errand: Errand) -> BoxFuture<'a, String> {
+        Box::pin(async move {
+            let (refused, words) = oneshot::channel();
+            let sent = self.0.send(Mail::Errand { call: call.clone(), errand: Box::new(errand), refused }).await;
+            match words.await {
+                Ok(words) if sent.is_ok() => words,
+                // The task is recorded and the call waits for it: the run drops this.
+                _ => std::future::pending().await,
+            }
+        })
+    }
+}
+
+/// What a task of this session is born with, made when it is needed: after a restart it may exist already.
+pub(crate) struct TaskBirth {
+    pub(crate) parent: Birth,
+    pub(crate) parent_id: SessionId,
+    pub(crate) ceiling: Vec<Rules>,
+    pub(crate) spawn: Spawn,
+}
+
+impl TaskBirth {
+    fn make(&self, outfits: &dyn Outfits) -> Result<Birth, String> {
+        let recipe = outfits.recipe(&self.parent.recipe, &self.spawn.agent, self.spawn.model.as_deref())?;
+        Ok(Birth {
+            kind: if self.spawn.internal { Kind::Internal } else { Kind::Task },
+            root: self.parent.root.clone(),
+            parent: Some(self.parent_id.clone()),
+            directory: self.parent.directory.clone(),
+            title: format!("{} (@{} subagent)", self.spawn.description, recipe.agent),
+            recipe,
+            ceiling: self.ceiling.clone(),
+            depth: self.parent.depth + 1,
+        })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use posse_session::{Asking, Clock, Head, Hook, Ids, Inbox, Lease, Log, Mode, Model, Rules, Tool, Workspace};
+use posse_session::{Asking, Birth, Clock, Head, Hook, Ids, Inbox, Lease, Log, Mode, Model, Recipe, Rules, SessionId, Tool, Workspace};
 
 use crate::{Lanes, live::Live};
 
@@ -17,7 +17,18 @@ pub struct World {
     pub live: Live,
 }
 
+/// Makes agents ready: built by `cli` from configuration, again after a restart.
+pub trait Outfits: Send + Sync {
+    /// The recipe of a child of a session with the recipe `parent`: its agent and model by the names they were asked for.
+    /// `Err` says in words for the model why there is none.
+    fn recipe(&self, parent: &Recipe, agent: &str, model: Option<&str>) -> Result<Recipe, String>;
+
+    /// What a session needs. `Err` says in words what is missing.
+    fn outfit(&self, session: &SessionId, birth: &Birth) -> Result<Outfit, String>;
+}
+
 /// An agent's recipe made real: built by `cli` from configuration, again after a restart.
+#[derive(Clone)]
 pub struct Outfit {
     pub model: Arc<dyn Model>,
     pub tools: Vec<Arc<dyn Tool>>,
@@ -29,8 +40,10 @@ pub struct Outfit {
     pub asking: Asking,
     /// Which asks are answered for the user.
     pub mode: Mode,
+    /// What its shell would ask about is denied.
+    pub strict_shell: bool,
     /// What a request begins with, if this session has not recorded one for the same agent, model and tools.
-    pub head: Head,
+    pub head: Arc<Head>,
     /// Where long outputs of this session's calls go.
     pub spool: PathBuf,
     /// A stream that brings no byte for so long is dead.
@@ -39,6 +52,12 @@ pub struct Outfit {
     pub step_max: Duration,
     /// So many calls of a reply run at once.
     pub calls_max: usize,
+    /// Tasks of this session have at most so many ancestors.
+    pub depth_max: u64,
+    /// So many tasks it may ever start.
+    pub children_max: u64,
+    /// What a new session hears besides its first words.
+    pub initial: Option<String>,
 }
 
 impl Outfit {
@@ -46,7 +65,7 @@ impl Outfit {
     pub(crate) fn add_hooks_tools(&mut self) {
         for tool in self.hooks.iter().flat_map(|hook| hook.tools()).collect::<Vec<_>>() {
             if !self.tools.iter().any(|known| known.spec().name == tool.spec().name) {
-                self.head.tools.push(tool.spec().clone());
+                Arc::make_mut(&mut self.head).tools.push(tool.spec().clone());
                 self.tools.push(tool);
             }
         }

@@ -186,7 +186,7 @@ async fn a_second_owner_is_refused_while_the_first_lives() {
     let office = Office::new([call("slow", "x"), say("done")]);
     let handle = office.begin("go").await;
     tokio::time::sleep(Duration::from_millis(1)).await;
-    let second = office.hub().open(&office.session, &office.session, office.outfit(), office.limits, Vec::new()).await;
+    let second = office.hub().open(&office.session, &office.session, office.outfits(), office.limits, Vec::new()).await;
     assert!(matches!(second, Err(posse_engine::OpenError::Held { .. })));
     settled(&handle).await;
     handle.close().await;

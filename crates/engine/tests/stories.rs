@@ -379,7 +379,7 @@ async fn the_step_limit_gives_one_closing_step_without_tools() {
     let session = office.run("go").await;
     let seen = office.model.seen();
     assert_eq!((seen.len(), session.hold()), (3, Some(Hold::Limit)));
-    assert_eq!(seen[2].head.tools.len(), 5, "the tools stay in the head");
+    assert_eq!(seen[2].head.tools.len(), 6, "the tools stay in the head");
     assert!(office.shown().last().unwrap().contains("last message"), "{:?}", office.shown());
 }
 
@@ -406,7 +406,7 @@ async fn a_lane_lets_so_many_through_at_once() {
         if let Event::Created { root, .. } = &mut created {
             *root = session.clone();
         }
-        handles.push(hub.create(session, created, office.entry("go"), office.outfit(), office.limits).await.unwrap());
+        handles.push(hub.create(session, created, office.entry("go"), office.outfits(), office.limits).await.unwrap());
     }
     for handle in &handles {
         settled(handle).await;

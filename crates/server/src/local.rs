@@ -50,6 +50,7 @@ impl Local {
             // Nothing is judged here, and nobody is refused.
             asking: Asking::Open,
             mode: Mode::Default,
+            strict_shell: false,
             grants: &[],
             looks: false,
         };

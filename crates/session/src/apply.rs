@@ -40,7 +40,12 @@ impl Session {
             }
             Event::StepStarted { step, took, closing, .. } => {
                 // What was repeated before the user spoke is no loop of this turn.
-                if self.queue.waiting().iter().any(|waiting| waiting.source == Source::User && took.contains(&waiting.id)) {
+                if self
+                    .queue
+                    .waiting()
+                    .iter()
+                    .any(|waiting| matches!(waiting.source, Source::User | Source::Prompt { .. }) && took.contains(&waiting.id))
+                {
                     (self.repeats, self.misfires) = ((0, 0), 0);
                 }
                 self.queue.take(took);
@@ -50,7 +55,7 @@ impl Session {
                 self.undone.clear();
                 self.open_round();
             }
-            Event::Replied { calls, usage, .. } => self.apply_replied(record.seq, *calls, *usage),
+            Event::Replied { calls, usage, author, .. } => self.apply_replied(record.seq, *calls, *usage, author.is_some()),
             Event::Called { .. } => self.apply_called(record),
             Event::StepFailed { failure, error, retry_at, usage, .. } => {
                 self.step = None;
@@ -114,25 +119,20 @@ impl Session {
     }
 
     fn apply_created(&mut self, event: &Event) {
-        let Event::Created { kind, root, parent, directory, title, recipe, ceiling } = event else { return };
-        self.birth = Some(Arc::new(Birth {
-            kind: *kind,
-            root: root.clone(),
-            parent: parent.clone(),
-            directory: directory.clone(),
-            title: title.clone(),
-            recipe: recipe.clone(),
-            ceiling: ceiling.clone(),
-        }));
+        self.birth = Birth::of(event).map(Arc::new);
     }
 
-    fn apply_replied(&mut self, seq: Seq, calls: u64, usage: Usage) {
+    fn apply_replied(&mut self, seq: Seq, calls: u64, usage: Usage, by_kernel: bool) {
         let closing = self.step.take().is_some_and(|step| step.closing);
+        self.answering = 0 < calls && !closing;
+        if by_kernel && self.answering {
+            return;
+        }
         self.spend(usage);
         self.last_input = usage.input.saturating_add(usage.cache_read).saturating_add(usage.cache_write);
         (self.last_reply, self.round.reply) = (Some(seq), Some(seq));
         (self.retry, self.takeovers) = (Retry::default(), 0);
-        self.answering = 0 < calls && !closing;
+        self.round.steps += u64::from(!by_kernel);
         if !self.answering {
             (self.round.how, self.round.error) = (How::Completed, String::new());
         }
@@ -227,7 +227,7 @@ impl Session {
                 self.tasks_started += u64::from(*round == 1);
                 let waiting = wait.then(|| call.clone());
                 self.tasks
-                    .insert(task.clone(), OpenTask { round: *round, waiting, internal: spawn.internal, stopped: false, seq: record.seq });
+                    .insert(task.clone(), OpenTask { round: *round, waiting, internal: spawn.internal, stopped: None, seq: record.seq });
                 self.set(call, CallState::Waiting { task: task.clone() });
                 self.open_round();
             }
@@ -252,9 +252,9 @@ impl Session {
                     open.waiting = None;
                 }
             }
-            Event::TaskStopped { task, .. } => {
+            Event::TaskStopped { task, by } => {
                 if let Some(open) = self.tasks.get_mut(task) {
-                    open.stopped = true;
+                    open.stopped = Some(*by);
                 }
             }
             _ => {}
@@ -267,7 +267,9 @@ impl Session {
             None => false,
             Some(Hold::Esc) => true,
             Some(Hold::StoppedByModel) => !source.is_notice(),
-            Some(Hold::StoppedByUser | Hold::ModelError | Hold::TakeOvers | Hold::Limit) => *source == Source::User,
+            Some(Hold::StoppedByUser) => *source == Source::User,
+            // Whoever delegated to it may go on with it.
+            Some(Hold::ModelError | Hold::TakeOvers | Hold::Limit) => matches!(source, Source::User | Source::Prompt { .. }),
         };
         if wakes {
             self.hold = None;
@@ -286,8 +288,15 @@ impl Session {
     fn open_round(&mut self) {
         if !self.round.open {
             let number = self.round.number + 1;
-            self.round =
-                crate::state::Round { number, open: true, how: How::Completed, error: String::new(), usage: Usage::default(), reply: None };
+            self.round = crate::state::Round {
+                number,
+                open: true,
+                how: How::Completed,
+                error: String::new(),
+                usage: Usage::default(),
+                reply: None,
+                steps: 0,
+            };
         }
     }
 

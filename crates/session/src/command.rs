@@ -58,6 +58,8 @@ pub enum Command {
     Spawn {
         call: CallId,
         task: SessionId,
+        /// The child's: 1 for a new one, the next of one that goes on.
+        round: u64,
         spawn: Box<Spawn>,
         wait: bool,
     },
@@ -150,6 +152,8 @@ pub struct Given<'a> {
     pub ceiling: &'a [Rules],
     pub asking: Asking,
     pub mode: Mode,
+    /// An agent that only looks: what its shell would ask about is denied.
+    pub strict_shell: bool,
     /// What a person allowed for the tree or the project, in whichever session.
     pub grants: &'a [Granted],
     /// Whether a hook wants to look at calls before their verdict.

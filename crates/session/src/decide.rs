@@ -77,10 +77,10 @@ impl Session {
             Command::Resume { .. } => Vec::new(),
             Command::TakeOver => self.take_over(given),
             Command::Rejudge { looks } => looks.into_iter().flat_map(|(call, look)| self.rejudge(&call, look, given)).collect(),
-            Command::Spawn { call, task, spawn, wait } => self.spawn(call, task, *spawn, wait),
+            Command::Spawn { call, task, round, spawn, wait } => self.spawn(call, task, round, *spawn, wait),
             Command::Detach { task } => self.detach(task),
             Command::StopTask { task, by } => match self.tasks.get(&task) {
-                Some(open) if !open.stopped => vec![Event::TaskStopped { task, by }],
+                Some(open) if open.stopped.is_none() => vec![Event::TaskStopped { task, by }],
                 _ => Vec::new(),
             },
             Command::Revoke { ask, by } if self.grants.iter().any(|granted| granted.ask == ask) => vec![Event::Revoked { ask, by }],
@@ -120,7 +120,7 @@ impl Session {
                 if PARTS_MAX < parts.len() {
                     parts.retain(|part| !matches!(part, Part::Call { .. }));
                 }
-                let mut events = vec![Event::Replied { step, parts, calls: calls.len() as u64, usage, finish }];
+                let mut events = vec![Event::Replied { step, parts, calls: calls.len() as u64, usage, finish, author: None }];
                 events.extend(self.called(calls, given));
                 if self.step.as_ref().is_some_and(|open| open.closing) {
                     events.push(Event::LimitReached { limit: Limit::Steps, words: words::STEPS_USED_UP.into() });
@@ -229,7 +229,11 @@ impl Session {
         let recorded = self.birth.as_ref().map_or(&[][..], |birth| &birth.ceiling);
         let ceiling: Vec<&Rules> = given.ceiling.iter().chain(recorded).collect();
         let Judgement { decision, asked } = judge(tool, &look.touches, look.reader.as_ref(), given.rules, &ceiling);
-        let decision = if decision.verdict == Verdict::Ask { self.lifted(decision, asked, given) } else { decision };
+        let decision = match decision.verdict {
+            Verdict::Ask if given.strict_shell && tool == "bash" => words::looks_only(decision),
+            Verdict::Ask => self.lifted(decision, asked, given),
+            _ => decision,
+        };
         Decision { touch: decision.touch.map(Touch::clipped), why: one_line(decision.why, WHY_BYTES_MAX), ..decision }
     }
 
@@ -365,7 +369,9 @@ impl Session {
                 CallState::Unlooked | CallState::Judged(_) | CallState::Asked { .. } => {
                     events.push(Event::CallFinished { call: open.call.clone(), outcome: Outcome::cancelled("") });
                 }
-                CallState::Waiting { task } if self.tasks.get(task).is_some_and(|task| task.waiting.is_some() && !task.stopped) => {
+                CallState::Waiting { task }
+                    if self.tasks.get(task).is_some_and(|task| task.waiting.is_some() && task.stopped.is_none()) =>
+                {
                     events.push(Event::TaskStopped { task: task.clone(), by });
                 }
                 CallState::Running | CallState::Stopping | CallState::Waiting { .. } => {}
@@ -434,13 +440,13 @@ impl Session {
         events
     }
 
-    fn spawn(&self, call: CallId, task: SessionId, spawn: crate::task::Spawn, wait: bool) -> Vec<Event> {
+    fn spawn(&self, call: CallId, task: SessionId, round: u64, spawn: crate::task::Spawn, wait: bool) -> Vec<Event> {
         let running = self.call(&call).is_some_and(|open| open.state == CallState::Running);
         if !running || self.tasks.contains_key(&task) {
             return Vec::new();
         }
         let launched = Outcome::done(words::launched(&task));
-        let mut events = vec![Event::TaskStarted { call: call.clone(), task, round: 1, spawn, wait }];
+        let mut events = vec![Event::TaskStarted { call: call.clone(), task, round, spawn, wait }];
         if !wait {
             events.push(Event::CallFinished { call, outcome: launched });
         }

@@ -35,6 +35,10 @@ impl Entry {
 #[serde(tag = "from", rename_all = "snake_case")]
 pub enum Source {
     User,
+    /// The call of another session that started this one, or goes on with it.
+    Prompt {
+        session: SessionId,
+    },
     /// A task of this session that ended.
     Task {
         task: SessionId,
@@ -56,7 +60,7 @@ pub enum Source {
 impl Source {
     /// Notices wait together and are delivered together; users and agents are answered one by one.
     pub fn is_notice(&self) -> bool {
-        !matches!(self, Self::User | Self::Agent { .. })
+        !matches!(self, Self::User | Self::Prompt { .. } | Self::Agent { .. })
     }
 }
 

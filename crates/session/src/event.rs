@@ -48,6 +48,9 @@ pub struct Recipe {
     pub model: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steps_max: Option<u64>,
+    /// The whole definition, as JSON text: a session keeps it, whatever the files say later.
+    #[serde(default, skip_serializing_if = "Text::is_blank")]
+    pub definition: Text,
 }
 
 /// A stretch of a log that is part of a transcript: records with `from < seq <= to`.
@@ -80,6 +83,12 @@ pub enum Event {
         /// Every ancestor's complete ordered rules.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         ceiling: Vec<Rules>,
+        /// The same as JSON text: there may be more of them than an event holds.
+        #[serde(default, skip_serializing_if = "Text::is_blank")]
+        above: Text,
+        /// How many ancestors it has.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        depth: u64,
     },
     /// What requests are made of from here on: the blob of a `Head`, and the model it is for.
     Configured {
@@ -109,6 +118,9 @@ pub enum Event {
         calls: u64,
         usage: Usage,
         finish: Finish,
+        /// Said by the kernel in the name of this agent, not by a model: what the user ran directly.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        author: Option<String>,
     },
     /// One call of the reply before it. `input` is JSON text as the model wrote it; the provider's id goes back to it.
     Called {
@@ -285,6 +297,7 @@ impl Event {
     /// Every text that may be long enough to leave the event for a blob.
     pub fn texts_mut(&mut self) -> Vec<&mut Text> {
         match self {
+            Self::Created { recipe, above, .. } => vec![&mut recipe.definition, above],
             Self::Queued { entry } => entry.parts.iter_mut().flat_map(Part::texts_mut).collect(),
             Self::StepStarted { notes: parts, .. } | Self::Replied { parts, .. } => parts.iter_mut().flat_map(Part::texts_mut).collect(),
             Self::Called { input: text, .. }
@@ -297,4 +310,8 @@ impl Event {
             _ => Vec::new(),
         }
     }
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }

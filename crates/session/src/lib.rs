@@ -4,6 +4,7 @@
 //! no randomness and no IO in here: time and chance come in with [`Given`], and what should happen outside comes out as
 //! [`Effect`]s. Recovery is not a separate path: fold the log, then ask what is owed.
 
+mod agent;
 mod apply;
 mod command;
 mod decide;
@@ -27,6 +28,7 @@ mod text;
 mod usage;
 mod words;
 
+pub use agent::{Agent, AgentBudget, AgentMode, AgentTools, MemoryScope};
 pub use command::{Asking, Command, Effect, EffectKey, Given, Mode, Report, Wanted};
 pub use draft::Draft;
 pub use entry::{Delivery, Entry, Priority, Source};
@@ -41,9 +43,10 @@ pub use queue::{QUEUE_MAX, Queue, Waiting};
 pub use retry::{WAIT_MAX, retry_after};
 pub use rule::{Decision, Judgement, Reader, Reading, Rule, Rules, Touch, Verdict, judge, key_of, wildcard};
 pub use seams::{
-    Append, AppendError, Before, Block, BoxFuture, Clock, CommandLine, Ended, Finish, Head, Hook, HookedCall, Inbox, Lease, LeaseError,
-    Letter, Live, Log, Look, Message, Model, ModelError, ModelFacts, ModelFailure, Ownership, Params, Posted, Process, Progress, ReadError,
-    Reply, ReplyPart, Request, Role, SpawnError, Stop, Tool, ToolCall, ToolChoice, ToolContext, ToolSpec, Workspace,
+    Append, AppendError, Before, Block, BoxFuture, Clock, CommandLine, Delegate, Ended, Errand, Finish, Head, Hook, HookedCall, Inbox,
+    Lease, LeaseError, Letter, Live, Log, Look, Message, Model, ModelError, ModelFacts, ModelFailure, Ownership, Params, Posted, Process,
+    Progress, ReadError, Reply, ReplyPart, Request, Role, SpawnError, Stop, TaskEnd, Tool, ToolCall, ToolChoice, ToolContext, ToolSpec,
+    Workspace,
 };
 pub use state::{Birth, CallState, Configuration, OpenCall, OpenStep, OpenTask, Retry, Round, Session, Transcript};
 pub use summary::{OpenAsk, SUMMARY_VERSION, Status, Summary};

@@ -25,6 +25,8 @@ pub struct Limits {
     pub steps: Option<u64>,
     pub tokens: Option<u64>,
     pub cost_usd: Option<f64>,
+    /// Tasks, ended ones too.
+    pub tasks: Option<u64>,
 }
 
 /// What a tree has used up, and what its steps in flight may still use.

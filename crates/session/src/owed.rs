@@ -33,7 +33,7 @@ impl Session {
         }
         for (task, open) in &self.tasks {
             owed.push(Effect::Watch { task: task.clone(), round: open.round });
-            if open.stopped {
+            if open.stopped.is_some() {
                 owed.push(Effect::StopTask { task: task.clone(), round: open.round });
             }
         }

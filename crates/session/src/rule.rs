@@ -39,6 +39,13 @@ pub struct Rule {
     pub origin: String,
 }
 
+impl Rule {
+    /// For rules that should be there and cannot be read.
+    pub(crate) fn denying_all() -> Self {
+        Self { key: "*".into(), pattern: "*".into(), action: Verdict::Deny, origin: "rules that could not be read".into() }
+    }
+}
+
 pub(crate) fn needs_a_person(key: &str) -> bool {
     PERSONS.contains(&key)
 }
@@ -202,6 +209,7 @@ pub fn key_of(tool: &str) -> &str {
     match tool {
         "edit" | "write" | "multi_edit" | "apply_patch" => "edit",
         "webfetch" | "websearch" => "webfetch",
+        "agent" | "task" | "Agent" => "task",
         other => other,
     }
 }

@@ -7,12 +7,12 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use crate::{
     command::Effect,
-    event::{Hold, Kind, Recipe, Segment},
+    event::{Event, Hold, Kind, Recipe, Segment},
     grant::Granted,
     ids::{AskId, CallId, Hash, Seq, SessionId, Timestamp},
-    outcome::How,
+    outcome::{By, How},
     queue::Queue,
-    rule::{Decision, Rules},
+    rule::{Decision, Rule, Rules},
     seams::ModelFailure,
     usage::Usage,
 };
@@ -69,6 +69,39 @@ pub struct Birth {
     pub title: String,
     pub recipe: Recipe,
     pub ceiling: Vec<Rules>,
+    /// How many ancestors it has.
+    pub depth: u64,
+}
+
+impl Birth {
+    /// What an `Event::Created` says; nothing for any other.
+    pub fn of(event: &Event) -> Option<Self> {
+        let Event::Created { kind, root, parent, directory, title, recipe, ceiling, above, depth } = event else { return None };
+        let mut ceiling = ceiling.clone();
+        // Rules that cannot be read allow nothing.
+        let unreadable = || vec![Rules(vec![Rule::denying_all()])];
+        if !above.is_blank() {
+            ceiling.extend(above.inline().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_else(unreadable));
+        }
+        let (kind, root, parent, directory) = (*kind, root.clone(), parent.clone(), directory.clone());
+        Some(Self { kind, root, parent, directory, title: title.clone(), recipe: recipe.clone(), ceiling, depth: *depth })
+    }
+
+    /// The first fact of a log that begins so.
+    pub fn into_created(self) -> Event {
+        let above = if self.ceiling.is_empty() { String::new() } else { serde_json::to_string(&self.ceiling).unwrap_or_default() };
+        Event::Created {
+            kind: self.kind,
+            root: self.root,
+            parent: self.parent,
+            directory: self.directory,
+            title: self.title,
+            recipe: self.recipe,
+            ceiling: Vec::new(),
+            above: above.into(),
+            depth: self.depth,
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -126,7 +159,8 @@ pub struct OpenTask {
     /// The call that waits for it, if one does.
     pub waiting: Option<CallId>,
     pub internal: bool,
-    pub stopped: bool,
+    /// Who told it to stop.
+    pub stopped: Option<By>,
     /// The record with its spawn.
     pub seq: Seq,
 }
@@ -159,6 +193,8 @@ pub struct Round {
     pub error: String,
     pub usage: Usage,
     pub reply: Option<Seq>,
+    /// Model calls that were answered.
+    pub steps: u64,
 }
 
 /// Which stretches of which logs the model sees: closed ones, then this log from `open_from` on.
@@ -196,7 +232,15 @@ impl Session {
             usage: Usage::default(),
             last_input: 0,
             last_reply: None,
-            round: Round { number: 0, open: false, how: How::Completed, error: String::new(), usage: Usage::default(), reply: None },
+            round: Round {
+                number: 0,
+                open: false,
+                how: How::Completed,
+                error: String::new(),
+                usage: Usage::default(),
+                reply: None,
+                steps: 0,
+            },
             foreign: false,
         }
     }
@@ -263,6 +307,12 @@ impl Session {
 
     pub fn round(&self) -> &Round {
         &self.round
+    }
+
+    /// Whether its own limit lets this round only sum up.
+    pub fn is_at_step_limit(&self) -> bool {
+        let limit = self.birth.as_ref().and_then(|birth| birth.recipe.steps_max);
+        limit.is_some_and(|limit| limit <= self.round.steps)
     }
 
     /// Whether the log holds facts of a later version: then this one only reads it.

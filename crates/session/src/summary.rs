@@ -7,13 +7,21 @@ use crate::{
     event::{Event, Hold, Kind, Record},
     grant::Granted,
     ids::{AskId, CallId, Seq, SessionId, Timestamp},
-    outcome::{Answer, How, Scope},
+    outcome::{Answer, How, Outcome, Scope},
     rule::Decision,
+    task::To,
+    text::clip,
     usage::Usage,
 };
 
 /// Raised whenever `apply` changes meaning; a stored view of another version is made anew.
-pub const SUMMARY_VERSION: u32 = 2;
+pub const SUMMARY_VERSION: u32 = 3;
+
+/// What a list says of the last action, or of an error; the log has all of it.
+const SHOWN_BYTES_MAX: usize = 160;
+
+/// As many tasks as a session may start by default; of more the oldest are known by their id only.
+const NAMES_MAX: usize = 200;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -46,6 +54,34 @@ pub struct Summary {
     pub head: Seq,
     /// The last `Replied`, for showing the answer.
     pub last_reply: Option<Seq>,
+    /// The names it gave to tasks; the last task of a name is meant.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub named: Vec<(String, SessionId)>,
+    /// When the round it is in, or was last in, began.
+    #[serde(default)]
+    pub began: Timestamp,
+    /// The tool it called last and on what.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub last_action: String,
+    /// Why its last round did not end well.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub error: String,
+    /// The model is being called.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub in_step: bool,
+    /// The last step failed and is tried again then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_at: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub open_calls: u64,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub open_tasks: u64,
+    /// How many tasks it ever started.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub tasks_started: u64,
+    /// How many of its calls were refused, by whomever.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub denied: u64,
     /// Asks that wait for an answer, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub asks: Vec<OpenAsk>,
@@ -82,9 +118,24 @@ impl Summary {
             updated: Timestamp::default(),
             head: 0,
             last_reply: None,
+            named: Vec::new(),
+            began: Timestamp::default(),
+            last_action: String::new(),
+            error: String::new(),
+            in_step: false,
+            retry_at: None,
+            open_calls: 0,
+            open_tasks: 0,
+            tasks_started: 0,
+            denied: 0,
             asks: Vec::new(),
             granted: Vec::new(),
         }
+    }
+
+    /// Whether its last round is over: nothing goes on in it by itself.
+    pub fn is_over(&self) -> bool {
+        matches!(self.status, Status::Completed | Status::Failed | Status::Stopped | Status::Limit)
     }
 
     pub fn apply(&mut self, record: &Record) {
@@ -92,43 +143,114 @@ impl Summary {
         self.updated = record.at;
         match &record.event {
             Event::Created { kind, root, parent, directory, title, recipe, .. } => {
-                self.created = record.at;
+                (self.created, self.began) = (record.at, record.at);
                 self.kind = Some(*kind);
                 (self.root, self.parent) = (root.clone(), parent.clone());
                 (self.directory, self.title) = (directory.clone(), title.clone());
                 (self.agent, self.model) = (recipe.agent.clone(), recipe.model.clone());
             }
             Event::Configured { model, .. } => self.model.clone_from(model),
-            Event::Queued { .. } if self.status != Status::Running => self.status = Status::Queued,
-            Event::StepStarted { .. } | Event::CallStarted { .. } => self.status = Status::Running,
-            Event::Replied { usage, .. } => {
-                self.steps += 1;
+            Event::Queued { .. } => self.queued(record.at),
+            Event::StepStarted { .. } => {
+                self.goes_on(record.at);
+                (self.in_step, self.retry_at) = (true, None);
+            }
+            Event::CallStarted { .. } => self.goes_on(record.at),
+            Event::Replied { usage, author, .. } => {
+                self.steps += u64::from(author.is_none());
                 self.usage += *usage;
                 self.last_reply = Some(record.seq);
+                self.in_step = false;
             }
-            Event::StepFailed { usage, .. } => self.usage += *usage,
-            Event::Called { .. } => self.calls += 1,
+            Event::StepFailed { usage, retry_at, .. } => {
+                self.usage += *usage;
+                (self.in_step, self.retry_at) = (false, *retry_at);
+            }
+            Event::Called { tool, title, .. } => {
+                self.calls += 1;
+                self.open_calls += 1;
+                self.last_action = clip(format!("{tool} {title}").trim_end().to_owned(), SHOWN_BYTES_MAX);
+            }
             Event::Asked { ask, call, decision } => {
                 self.status = Status::Waiting;
                 self.asks.push(OpenAsk { ask: ask.clone(), call: call.clone(), at: record.at, decision: decision.clone() });
             }
             Event::Answered { ask, answer, .. } => self.answered(ask, answer),
-            Event::CallFinished { call, .. } => self.asks.retain(|open| open.call != *call),
+            Event::CallFinished { call, outcome } => {
+                self.call_finished(call);
+                self.denied += u64::from(matches!(outcome, Outcome::Denied { .. }));
+            }
+            Event::TaskStarted { round, task, spawn, .. } => {
+                self.open_tasks += 1;
+                self.tasks_started += u64::from(*round == 1);
+                if let Some(name) = &spawn.name {
+                    self.names(name, task);
+                }
+            }
+            Event::TaskEnded { to, .. } => {
+                self.open_tasks = self.open_tasks.saturating_sub(1);
+                match to {
+                    To::Call { call } => self.call_finished(call),
+                    To::Queue { .. } => self.queued(record.at),
+                    To::Internal => {}
+                }
+            }
             Event::Revoked { ask, .. } => self.granted.retain(|granted| granted.ask != *ask),
-            Event::Resumed { .. } | Event::TookOver { .. } => self.status = Status::Running,
-            Event::Interrupted { hold: Hold::TakeOvers | Hold::ModelError, .. } => self.status = Status::Failed,
-            Event::Interrupted { .. } => self.status = Status::Stopped,
-            Event::LimitReached { .. } => self.status = Status::Limit,
-            Event::Ended { how, .. } => {
-                self.status = match how {
+            Event::Resumed { .. } | Event::TookOver { .. } => {
+                self.goes_on(record.at);
+                self.in_step = false;
+            }
+            Event::Interrupted { hold: Hold::TakeOvers | Hold::ModelError, .. } => self.stands_still(Status::Failed),
+            Event::Interrupted { .. } => self.stands_still(Status::Stopped),
+            Event::LimitReached { .. } => self.stands_still(Status::Limit),
+            Event::Ended { how, error, .. } => {
+                self.stands_still(match how {
                     How::Completed => Status::Completed,
                     How::Failed => Status::Failed,
                     How::Stopped => Status::Stopped,
                     How::Limit => Status::Limit,
-                }
+                });
+                self.error = clip(error.clone(), SHOWN_BYTES_MAX);
             }
             _ => {}
         }
+    }
+
+    fn names(&mut self, name: &str, task: &SessionId) {
+        self.named.retain(|(known, _)| known != name);
+        if NAMES_MAX <= self.named.len() {
+            self.named.remove(0);
+        }
+        self.named.push((clip(name.to_owned(), SHOWN_BYTES_MAX), task.clone()));
+    }
+
+    /// Something waits to be said: if nothing went on before, a round begins.
+    fn queued(&mut self, at: Timestamp) {
+        if self.is_over() {
+            self.began = at;
+            self.error.clear();
+        }
+        if self.status != Status::Running && self.asks.is_empty() {
+            self.status = Status::Queued;
+        }
+    }
+
+    fn goes_on(&mut self, at: Timestamp) {
+        if self.is_over() {
+            self.began = at;
+            self.error.clear();
+        }
+        self.status = Status::Running;
+    }
+
+    fn stands_still(&mut self, status: Status) {
+        self.status = status;
+        (self.in_step, self.retry_at) = (false, None);
+    }
+
+    fn call_finished(&mut self, call: &CallId) {
+        self.open_calls = self.open_calls.saturating_sub(1);
+        self.asks.retain(|open| open.call != *call);
     }
 
     fn answered(&mut self, ask: &AskId, answer: &Answer) {
@@ -141,4 +263,8 @@ impl Summary {
             self.status = Status::Queued;
         }
     }
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }

@@ -25,6 +25,12 @@ pub struct Spawn {
     /// Ends without a word to the model.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub internal: bool,
+    /// The tool whose words the result is told in.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub tool: String,
+    /// What the result says besides: that the session to go on with was not found.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub note: String,
 }
 
 /// Where a task's end went; follows from the parent's own state when it is recorded.

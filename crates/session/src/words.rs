@@ -1,6 +1,6 @@
 //! Words the kernel says to the model. What people read is worded in `api`.
 
-use crate::{grant::Granted, ids::SessionId, outcome::Scope, rule::Decision};
+use crate::{grant::Granted, ids::SessionId, outcome::Scope, rule::{Decision, Verdict}};
 
 pub(crate) const INTERRUPTED: &str = "interrupted";
 pub(crate) const SUPERSEDED: &str = "a more urgent message arrived";
@@ -27,6 +27,18 @@ pub(crate) fn denied(decision: &Decision) -> String {
     let origin = if decision.origin.is_empty() { String::new() } else { format!(" ({})", decision.origin) };
     let why = if decision.why.is_empty() { String::new() } else { format!(" {}.", decision.why) };
     format!("Denied by the rule {rule}{origin}.{why} It will be denied again: do it another way, or tell the user what you would need.")
+}
+
+/// The shell of an agent that only looks has nobody to ask.
+pub(crate) fn looks_only(decision: Decision) -> Decision {
+    let asks = decision.rule.as_deref().unwrap_or("no rule allows it");
+    let why = if decision.why.is_empty() { String::new() } else { format!("; {}", decision.why) };
+    Decision {
+        verdict: Verdict::Deny,
+        why: format!("this agent only looks, and what its shell would have to ask about is denied (asked by {asks}{why})"),
+        offers: Vec::new(),
+        ..decision
+    }
 }
 
 /// Where a verdict comes from that no rule gave.

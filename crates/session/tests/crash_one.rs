@@ -117,6 +117,7 @@ impl<'a> World<'a> {
                 ceiling: &[],
                 asking,
                 mode: Default::default(),
+                strict_shell: false,
                 grants: &[],
                 looks,
             };
@@ -212,12 +213,12 @@ impl<'a> World<'a> {
                 let (wait, internal) = (open.tool != "launch", open.tool == "dream");
                 if matches!(open.tool.as_str(), "agent" | "launch" | "dream") {
                     let spawn = Box::new(spawn(&format!("msg_{task}"), internal));
-                    return vec![Command::Spawn { call: call.clone(), task, spawn, wait }];
+                    return vec![Command::Spawn { call: call.clone(), task, round: 1, spawn, wait }];
                 }
                 vec![Command::Report(Report::CallFinished { call: call.clone(), outcome: Outcome::done("ok") })]
             }
             Effect::Watch { task, round } => {
-                let stopped = session.tasks()[task].stopped;
+                let stopped = session.tasks()[task].stopped.is_some();
                 // A child that is to be stopped or detached takes its time, so that the letter finds it.
                 self.looked_after += 1;
                 let has_letter = self.inbox.iter().any(|letter| self.scenario.letters[*letter].when.0 == "task_started");
@@ -452,7 +453,7 @@ fn disturbed() -> Vec<Scenario> {
                     Some(Command::Detach { task })
                 }),
                 tell(("task_started", 3), |session| {
-                    let task = session.tasks().iter().find(|(_, open)| !open.stopped)?.0.clone();
+                    let task = session.tasks().iter().find(|(_, open)| open.stopped.is_none())?.0.clone();
                     Some(Command::StopTask { task, by: By::Model })
                 }),
             ],

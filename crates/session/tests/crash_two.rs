@@ -166,6 +166,7 @@ impl<'a> World<'a> {
             ceiling: &[],
             asking: Asking::Nobody,
             mode: Default::default(),
+            strict_shell: false,
             grants: &[],
             looks: false,
         };
@@ -265,7 +266,7 @@ impl<'a> World<'a> {
                 let heard = if is_delegation(&tool) {
                     let task = SessionId::new(self.ids.fresh("ses_"));
                     let spawn = Box::new(spawn(&self.ids.fresh("msg_"), tool == "dream"));
-                    Command::Spawn { call: call.clone(), task, spawn, wait: tool != "launch" }
+                    Command::Spawn { call: call.clone(), task, round: 1, spawn, wait: tool != "launch" }
                 } else {
                     self.ran.push(call.clone());
                     Command::Report(Report::CallFinished { call: call.clone(), outcome: Outcome::done("ok") })

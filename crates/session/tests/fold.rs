@@ -156,6 +156,7 @@ fn given(play: &Play) -> posse_session::Given<'_> {
         ceiling: &[],
         asking: posse_session::Asking::Open,
         mode: Default::default(),
+        strict_shell: false,
         grants: &[],
         looks: false,
     }
@@ -834,7 +835,7 @@ fn a_log_with_an_end_of_another_round_or_a_waiting_call_that_is_gone_still_folds
 fn a_call_that_is_told_to_stop_starts_no_task() {
     let mut play = Play::of("say; step; reply +agent; start; esc");
     let call = play.session.calls()[0].call.clone();
-    play.decide(Command::Spawn { call, task: SessionId::new("t1"), spawn: Box::new(common::spawn("m", false)), wait: true });
+    play.decide(Command::Spawn { call, task: SessionId::new("t1"), round: 1, spawn: Box::new(common::spawn("m", false)), wait: true });
     assert_eq!((play.last_facts().as_str(), play.session.tasks().len()), ("", 0));
 }
 

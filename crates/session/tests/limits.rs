@@ -107,7 +107,7 @@ fn steps_end_with_a_closing_one() {
 
 #[test]
 fn money_and_tokens_have_no_closing_step() {
-    let limits = Limits { steps: Some(1), tokens: Some(100), cost_usd: Some(1.0) };
+    let limits = Limits { steps: Some(1), tokens: Some(100), cost_usd: Some(1.0), ..Limits::default() };
     assert_eq!(admit(limits, 1, spent(100, 0.0), Reserved::default(), wish(10, 5, FREE)), "refused Tokens");
     assert_eq!(admit(limits, 1, spent(0, 1.5), Reserved::default(), wish(10, 5, FREE)), "refused Cost");
     // The tighter of both lowers the output; the closing step obeys it too.

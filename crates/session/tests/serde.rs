@@ -304,6 +304,7 @@ fn event() -> impl Strategy<Value = Event> {
         calls,
         usage,
         finish: Finish::Stop,
+        author: None,
     });
     let called =
         (call(), any::<bool>(), prop::option::of(decision()), 0..2u8).prop_map(|(call, repeatable, decision, input)| Event::Called {
@@ -467,7 +468,7 @@ proptest! {
         }
         let others = [
             Command::Answer { ask: AskId::new("long gone"), answer: Answer::Yes { scope: Scope::Once }, by: By::User },
-            Command::Spawn { call, task: task.clone(), spawn: Box::new(common::spawn("m", false)), wait: true },
+            Command::Spawn { call, task: task.clone(), round: 1, spawn: Box::new(common::spawn("m", false)), wait: true },
             Command::Detach { task: task.clone() },
             Command::StopTask { task, by: By::User },
         ];

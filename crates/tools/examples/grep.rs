@@ -23,6 +23,12 @@ impl Stop for Nobody {
     }
 }
 
+impl posse_session::Delegate for Nobody {
+    fn spawn<'a>(&'a self, _: &'a CallId, _: posse_session::Errand) -> BoxFuture<'a, String> {
+        Box::pin(async { "nobody".to_owned() })
+    }
+}
+
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -33,6 +39,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         workspace: Arc::new(LocalWorkspace::new(folder, folder, Arc::new(Keeper::new()))?),
         live: Arc::new(Nobody),
         stop: Arc::new(Nobody),
+        delegate: Arc::new(Nobody),
         spool: std::env::temp_dir(),
         memory: Arc::default(),
     };

@@ -10,6 +10,7 @@ mod bash_output;
 mod blocking;
 mod change;
 mod charset;
+mod delegate;
 mod edit;
 mod environment;
 mod files;
@@ -45,6 +46,7 @@ mod write;
 
 use std::sync::Arc;
 
+pub use delegate::{Callable, Delegation, Dialect, Standing};
 pub use environment::child_env;
 pub use keeper::{Keeper, keeper_main};
 pub use path_cases::test_path_case;

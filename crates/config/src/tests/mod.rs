@@ -1,14 +1,22 @@
 //! What users rely on, through the crate's front door, one file a topic.
 
+mod agents;
 mod claude;
+mod commands;
 mod errors;
+mod frontmatter;
 mod hooks;
 mod instructions;
+mod memory;
+mod mentions;
 mod models;
 mod modes;
+mod native;
 mod permissions;
 mod precedence;
 mod providers;
 mod show;
+mod skills;
+mod template;
 mod trust;
 mod trusted;

@@ -100,7 +100,10 @@ fn limits_and_concurrency_are_read_in_every_form() {
         tokens: Some(1000),
     };
     assert_eq!(config.limits, expected);
-    assert_eq!(config.limits.spending(), posse_session::Limits { steps: Some(7), tokens: Some(1000), cost_usd: Some(0.25) });
+    assert_eq!(
+        config.limits.spending(),
+        posse_session::Limits { steps: Some(7), tokens: Some(1000), cost_usd: Some(0.25), tasks: Some(config.limits.tree) }
+    );
     assert_eq!(config.concurrency, Concurrency { default: 4, named: vec![("anthropic".into(), 5), ("anthropic/claudeOpus".into(), 3)] });
     assert_eq!(
         (config.concurrency.of_provider("anthropic"), config.concurrency.of_provider("x"), config.concurrency.of("x")),

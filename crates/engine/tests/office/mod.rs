@@ -12,14 +12,15 @@ use std::{
     time::Duration,
 };
 
-use posse_engine::{Handle, Hub, Lanes, OpenError, Outfit, Ulids, World};
+use posse_engine::{Handle, Hub, Lanes, OpenError, Outfit, Outfits, Ulids, World};
 use posse_models::{Scripted, ScriptedReply};
 use posse_session::{
-    Asking, Block, BoxFuture, CallId, Clock, Command, CommandLine, Entry, EntryId, Event, Head, Hook, Kind, Limits, Log, Look, Message,
-    Mode, Outcome, Process, Recipe, Record, Role, Rules, Session, SessionId, SpawnError, Timestamp, Tool, ToolCall, ToolContext, ToolSpec,
-    Touch, Workspace,
+    Asking, Birth, Block, BoxFuture, CallId, Clock, Command, CommandLine, Entry, EntryId, Event, Head, Hook, Kind, Limits, Log, Look,
+    Message, Mode, Outcome, Process, Recipe, Record, Role, Rules, Session, SessionId, SpawnError, Timestamp, Tool, ToolCall, ToolContext,
+    ToolSpec, Touch, Workspace,
 };
 use posse_store::Memory;
+use posse_tools::{Callable, Delegation, Dialect, Standing};
 use serde_json::{Value, json};
 
 /// The wall clock follows tokio's, so that paused time is everybody's time.
@@ -95,6 +96,22 @@ impl Tool for Plain {
     }
 }
 
+/// Every agent has the same outfit; there are `worker` and `scout`, and the model `scripted/script`.
+struct Same(Outfit);
+
+impl Outfits for Same {
+    fn recipe(&self, parent: &Recipe, agent: &str, model: Option<&str>) -> Result<Recipe, String> {
+        match model {
+            Some(unknown) if unknown != parent.model => Err(format!("there is no model `{unknown}`")),
+            _ => Ok(Recipe { agent: agent.into(), model: parent.model.clone(), ..Recipe::default() }),
+        }
+    }
+
+    fn outfit(&self, _: &SessionId, _: &Birth) -> Result<Outfit, String> {
+        Ok(self.0.clone())
+    }
+}
+
 struct Folder(PathBuf, Mutex<Vec<CallId>>);
 
 impl Workspace for Folder {
@@ -128,6 +145,9 @@ pub struct Office {
     pub limits: Limits,
     pub lanes: HashMap<String, usize>,
     pub calls_max: usize,
+    pub dialect: Dialect,
+    pub depth_max: u64,
+    pub children_max: u64,
     pub step_max: Duration,
     pub session: SessionId,
     pub system: Vec<String>,
@@ -155,6 +175,9 @@ impl Office {
             limits: Limits::default(),
             lanes: HashMap::new(),
             calls_max: 8,
+            dialect: Dialect::Posse,
+            depth_max: 3,
+            children_max: 200,
             step_max: Duration::from_secs(900),
             session: SessionId::fresh(&*ids),
             system: vec!["you are a test".into(), "<env>".into()],
@@ -168,7 +191,9 @@ impl Office {
             let spec = ToolSpec { name: name.into(), description: name.into(), schema: json!({"type": "object"}) };
             Arc::new(Plain { spec, repeatable, witness: self.witness.clone() })
         };
-        vec![tool("crash", false), tool("deaf", false), tool("peek", true), tool("slow", false), tool("touch", false)]
+        let callable = |name: &str| Callable { name: name.into(), description: None, aliases: Vec::new(), standing: Standing::Listed };
+        let agent = Delegation::new(self.dialect, [callable("worker"), callable("scout")]);
+        vec![Arc::new(agent), tool("crash", false), tool("deaf", false), tool("peek", true), tool("slow", false), tool("touch", false)]
     }
 
     pub fn hub(&self) -> Hub {
@@ -183,14 +208,18 @@ impl Office {
         }))
     }
 
+    pub fn outfits(&self) -> Arc<dyn Outfits> {
+        Arc::new(Same(self.outfit()))
+    }
+
     pub fn outfit(&self) -> Outfit {
         let tools = self.tools();
         Outfit {
-            head: Head {
+            head: Arc::new(Head {
                 system: self.system.clone(),
                 tools: tools.iter().map(|tool| tool.spec().clone()).collect(),
                 params: Default::default(),
-            },
+            }),
             model: self.model.clone(),
             tools,
             hooks: self.hooks.clone(),
@@ -199,10 +228,14 @@ impl Office {
             ceiling: self.ceiling.iter().map(|rules| Rules::from_config(rules, "/", "ceiling").unwrap()).collect(),
             asking: self.asking,
             mode: self.mode,
+            strict_shell: false,
             spool: PathBuf::from("/nowhere"),
             stream_idle: Duration::from_secs(300),
             step_max: self.step_max,
             calls_max: self.calls_max,
+            depth_max: self.depth_max,
+            children_max: self.children_max,
+            initial: None,
         }
     }
 
@@ -216,7 +249,7 @@ impl Office {
     }
 
     pub async fn try_begin(&self, text: &str) -> Result<Handle, OpenError> {
-        self.hub().create(self.session.clone(), self.created(), self.entry(text), self.outfit(), self.limits).await
+        self.hub().create(self.session.clone(), self.created(), self.entry(text), self.outfits(), self.limits).await
     }
 
     pub fn created(&self) -> Event {
@@ -226,14 +259,16 @@ impl Office {
             parent: None,
             directory: "/".into(),
             title: "a test".into(),
-            recipe: Recipe { agent: "build".into(), model: "scripted/script".into(), steps_max: None },
+            recipe: Recipe { agent: "build".into(), model: "scripted/script".into(), ..Recipe::default() },
             ceiling: Vec::new(),
+            above: Default::default(),
+            depth: 0,
         }
     }
 
     /// Takes the session over, as a new process would.
     pub async fn open(&self, then: Vec<Command>) -> Handle {
-        self.hub().open(&self.session, &self.session, self.outfit(), self.limits, then).await.unwrap()
+        self.hub().open(&self.session, &self.session, self.outfits(), self.limits, then).await.unwrap()
     }
 
     /// One prompt, until the session is at rest.

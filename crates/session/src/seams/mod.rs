@@ -16,7 +16,9 @@ pub use model::{
     Block, Finish, Head, Live, Message, Model, ModelError, ModelFacts, ModelFailure, Params, Progress, Reply, ReplyPart, Request, Role,
     ToolChoice,
 };
-pub use tool::{CommandLine, Ended, Look, Process, SpawnError, Stop, Tool, ToolCall, ToolContext, ToolSpec, Workspace};
+pub use tool::{
+    CommandLine, Delegate, Ended, Errand, Look, Process, SpawnError, Stop, TaskEnd, Tool, ToolCall, ToolContext, ToolSpec, Workspace,
+};
 
 use crate::ids::Timestamp;
 

@@ -17,7 +17,7 @@ use serde_json::Value;
 use super::{BoxFuture, Live};
 use crate::{
     ids::{CallId, SessionId},
-    outcome::Outcome,
+    outcome::{How, Outcome},
     rule::{Reader, Touch},
 };
 
@@ -53,12 +53,52 @@ pub struct ToolCall {
     pub answer: Option<String>,
 }
 
+/// Work for another agent, as a delegation tool understood it.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Errand {
+    pub agent: String,
+    /// A few words for lists.
+    pub description: String,
+    pub prompt: String,
+    pub name: Option<String>,
+    pub model: Option<String>,
+    /// The id of an earlier task to go on with.
+    pub resume: Option<String>,
+    /// An id that leads nowhere starts a new task, and the result says so.
+    pub or_new: bool,
+    /// The tool that words the result.
+    pub tool: String,
+}
+
+/// How a task ended, for the tool that words its result.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TaskEnd {
+    pub task: SessionId,
+    pub agent: String,
+    pub description: String,
+    pub how: How,
+    /// The texts of its last message, in order. Where it did not end by itself: what it had said.
+    pub texts: Vec<String>,
+    pub reasoning: Vec<String>,
+    /// Why it ended, where it did not end by itself.
+    pub error: String,
+    pub note: String,
+}
+
+/// Who starts children. A delegation tool only says what it wants.
+pub trait Delegate: Send + Sync {
+    /// Starts or resumes a task on behalf of a running call. From then on the call waits for the task and this future is
+    /// dropped: it is ready only if the task cannot be started, with the reason in words for the model.
+    fn spawn<'a>(&'a self, call: &'a CallId, errand: Errand) -> BoxFuture<'a, String>;
+}
+
 /// What a running call has around it.
 pub struct ToolContext {
     pub session: SessionId,
     pub workspace: Arc<dyn Workspace>,
     pub live: Arc<dyn Live>,
     pub stop: Arc<dyn Stop>,
+    pub delegate: Arc<dyn Delegate>,
     /// A private folder for the full text of long outputs; the model may read files in it.
     pub spool: PathBuf,
     /// Scratch values kept per session, shared by all its tools, while the session is open (which files were read, the shell's folder).
@@ -81,6 +121,14 @@ pub trait Tool: Send + Sync {
 
     /// Runs to an outcome. When told to stop, ends within three seconds as `Cancelled` with what there is.
     fn run<'a>(&'a self, call: &'a ToolCall, context: &'a ToolContext) -> BoxFuture<'a, Outcome>;
+
+    /// What the model reads of a task that this tool started.
+    fn ended(&self, end: &TaskEnd) -> String {
+        let mut words = end.texts.clone();
+        words.extend(Some(end.error.clone()).filter(|error| !error.is_empty()));
+        words.push(format!("task_id: {}", end.task));
+        words.join("\n\n")
+    }
 }
 
 /// A command to start. The environment is complete: nothing is inherited.

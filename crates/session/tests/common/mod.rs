@@ -55,8 +55,10 @@ pub fn created(kind: Kind, root: &str, parent: Option<&str>, ceiling: Vec<Rules>
         parent: parent.map(SessionId::new),
         directory: "/work".into(),
         title: "a title".into(),
-        recipe: Recipe { agent: "build".into(), model: "test/one".into(), steps_max: None },
+        recipe: Recipe { agent: "build".into(), model: "test/one".into(), ..Recipe::default() },
         ceiling,
+        above: Default::default(),
+        depth: 0,
     }
 }
 
@@ -73,6 +75,8 @@ pub fn spawn(entry: &str, internal: bool) -> Spawn {
         name: Some("scout".into()),
         model: None,
         internal,
+        tool: "agent".into(),
+        note: "new".into(),
     }
 }
 
@@ -114,7 +118,7 @@ pub fn one_of_each(text: &str) -> Vec<Event> {
             closing: true,
             notes: vec![Part::reminder(said())],
         },
-        Event::Replied { step: 0, parts: one_of_each_part(text), calls: 1, usage, finish: Finish::Calls },
+        Event::Replied { step: 0, parts: one_of_each_part(text), calls: 1, usage, finish: Finish::Calls, author: Some("explore".into()) },
         Event::Called {
             call: call.clone(),
             tool: "bash".into(),

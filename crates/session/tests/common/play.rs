@@ -77,6 +77,7 @@ impl Play {
             ceiling: &[],
             asking: self.asking,
             mode: self.mode,
+            strict_shell: false,
             grants: &self.grants,
             looks: self.looks,
         };
@@ -94,6 +95,7 @@ impl Play {
             ceiling: &[],
             asking: self.asking,
             mode: self.mode,
+            strict_shell: false,
             grants: &self.grants,
             looks: self.looks,
         };
@@ -201,7 +203,13 @@ impl Play {
                 let call = self.first_call(|state| *state == CallState::Running).expect("a running call");
                 let task = first.expect("a task");
                 let spawn = spawn(&format!("msg_{task}"), words.contains(&"internal"));
-                self.decide(Command::Spawn { call, task: SessionId::new(task), spawn: Box::new(spawn), wait: !words.contains(&"bg") });
+                self.decide(Command::Spawn {
+                    call,
+                    task: SessionId::new(task),
+                    round: 1,
+                    spawn: Box::new(spawn),
+                    wait: !words.contains(&"bg"),
+                });
             }
             "detach" => self.decide(Command::Detach { task: SessionId::new(first.expect("a task")) }),
             "stoptask" => self.decide(Command::StopTask { task: SessionId::new(first.expect("a task")), by: By::User }),

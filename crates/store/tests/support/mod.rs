@@ -83,8 +83,10 @@ pub fn created(root: &str) -> Event {
         parent: None,
         directory: "/work".to_owned(),
         title: format!("about {root}"),
-        recipe: Recipe { agent: "build".to_owned(), model: "test/one".to_owned(), steps_max: None },
+        recipe: Recipe { agent: "build".to_owned(), model: "test/one".to_owned(), ..Recipe::default() },
         ceiling: Vec::new(),
+        above: Default::default(),
+        depth: 0,
     }
 }
 

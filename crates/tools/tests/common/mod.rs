@@ -84,6 +84,15 @@ pub fn fresh_call() -> CallId {
     CallId::new(format!("call_test_{}_{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed)))
 }
 
+/// Nobody to delegate to.
+struct Alone;
+
+impl posse_session::Delegate for Alone {
+    fn spawn<'a>(&'a self, _: &'a CallId, errand: posse_session::Errand) -> BoxFuture<'a, String> {
+        Box::pin(async move { format!("nobody does {errand:?}") })
+    }
+}
+
 impl Office {
     pub fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
@@ -98,6 +107,7 @@ impl Office {
             workspace: Arc::new(workspace),
             live: shown.clone(),
             stop: stop.clone(),
+            delegate: Arc::new(Alone),
             spool,
             memory: Arc::default(),
         };

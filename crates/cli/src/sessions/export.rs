@@ -1,0 +1,84 @@
+//! `posse sessions export`: a session as other tools read it, or every record of its tree as it is in the log.
+//!
+//! Nothing is added to what the log holds, and the log holds no keys. Left out is what is of no use elsewhere: what only
+//! undoing needs, which may be as long as a file, and agents' definitions, in which people write settings of their own.
+
+use std::collections::HashMap;
+
+use posse_api::{Client as _, Setting, opencode};
+use posse_server::Local;
+use posse_session::{Event, Outcome, Part, Record, SessionId, Summary, Text};
+use serde::Serialize;
+
+use super::tree;
+use crate::{
+    asks, build,
+    exit::{Exit, Failure},
+    print::to_stdout,
+    run::client_failure,
+};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum ExportFormat {
+    /// One object: {info, messages: [{info, parts}]}
+    Opencode,
+    /// Every record of the session and of those below it, one per line
+    Jsonl,
+}
+
+pub(crate) async fn export(id: &str, format: ExportFormat) -> Result<Exit, Failure> {
+    let places = build::places(None)?;
+    let missing = || client_failure(posse_api::ClientError::Missing(id.to_owned()));
+    let client = asks::client(&places)?.ok_or_else(missing)?;
+    let summary = client.find(id).await.map_err(client_failure)?;
+    match format {
+        ExportFormat::Opencode => {
+            let facts = client.facts(&summary.session, 0).await.map_err(client_failure)?;
+            let project = places.project.display().to_string();
+            let setting = Setting { version: env!("CARGO_PKG_VERSION"), project: &project };
+            let exported = opencode(&summary, &facts, &children(&client, &facts).await?, setting);
+            to_stdout(&serde_json::to_string_pretty(&exported).unwrap_or_default());
+        }
+        ExportFormat::Jsonl => lines(&client, &summary).await?,
+    }
+    Ok(Exit::Done)
+}
+
+/// The logs of the sessions that these facts started, for what is said of them.
+async fn children(client: &Local, facts: &[Record]) -> Result<HashMap<SessionId, Vec<Record>>, Failure> {
+    let mut children = HashMap::new();
+    for record in facts {
+        if let Event::TaskStarted { task, .. } = &record.event {
+            children.insert(task.clone(), client.facts(task, 0).await.map_err(client_failure)?);
+        }
+    }
+    Ok(children)
+}
+
+/// A record and whose it is.
+#[derive(Serialize)]
+struct Line<'a> {
+    session: &'a SessionId,
+    #[serde(flatten)]
+    record: &'a Record,
+}
+
+async fn lines(client: &Local, of: &Summary) -> Result<(), Failure> {
+    for node in tree::nodes(client, of).await? {
+        for mut record in client.facts(&node.session, 0).await.map_err(client_failure)? {
+            match &mut record.event {
+                Event::CallFinished { outcome: Outcome::Done { attachments, .. }, .. } => attachments.iter_mut().for_each(without_undo),
+                Event::Created { recipe, .. } => recipe.definition = Text::default(),
+                _ => {}
+            }
+            to_stdout(&serde_json::to_string(&Line { session: &node.session, record: &record }).unwrap_or_default());
+        }
+    }
+    Ok(())
+}
+
+fn without_undo(part: &mut Part) {
+    if let Part::Patch { change, .. } = part {
+        *change = Text::default();
+    }
+}

@@ -1,0 +1,260 @@
+//! The wardrobe: agents made ready to work. From a recipe to model, tools, rules and words, for roots and their tasks.
+//!
+//! Built once per process from what the user wrote, and asked by the engine whenever a session is opened or a task is
+//! wanted. What two sessions of the same agent share is made once. It starts nothing and writes nothing.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use posse_config::{Agents, Config, ModelChoice, PermissionMode, Places, Rulebook};
+use posse_context::Instruction;
+use posse_engine::{Outfit, Outfits};
+use posse_models::Explorer;
+use posse_session::{
+    Agent, Asking, Birth, Head, Mode, Model, Params, Recipe, Rules, SessionId, Tool, Touch, Verdict, Workspace, judge, key_of,
+};
+use posse_tools::{Callable, Delegation, Dialect, Shells, Standing};
+
+use crate::{
+    build::{self, CALLS_MAX, removed_by},
+    crash::{CrashPoint, CrashingWorkspace},
+    exit::Failure,
+};
+
+/// Who may be asked and what may run, for this process.
+pub(crate) struct Circumstances {
+    pub(crate) asking: Asking,
+    pub(crate) dialect: Dialect,
+    pub(crate) shells: Arc<Shells>,
+}
+
+pub(crate) struct Wardrobe {
+    places: Places,
+    config: Config,
+    agents: Agents,
+    circumstances: Circumstances,
+    workspace: Arc<dyn Workspace>,
+    instructions: Vec<Instruction>,
+    tools: Vec<Arc<dyn Tool>>,
+    /// What the root runs on, and the name it was recorded with, if that was another.
+    lead: Arc<dyn Model>,
+    recorded: String,
+    models: Mutex<HashMap<String, Arc<dyn Model>>>,
+    ready: Mutex<HashMap<Wanted, Outfit>>,
+}
+
+/// What two sessions have in common that can share an outfit.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Wanted {
+    agent: String,
+    definition: String,
+    model: String,
+    depth: u64,
+}
+
+impl Wardrobe {
+    pub(crate) fn new(
+        places: Places,
+        config: Config,
+        agents: Agents,
+        lead: Arc<dyn Model>,
+        recorded: &str,
+        circumstances: Circumstances,
+    ) -> Result<Self, Failure> {
+        let local = build::workspace(&places)?;
+        let workspace: Arc<dyn Workspace> = match CrashPoint::from_env() {
+            Some(point) => Arc::new(CrashingWorkspace { workspace: Arc::new(local), point }),
+            None => Arc::new(local),
+        };
+        let instructions = posse_config::instructions(&places, &config)
+            .files
+            .into_iter()
+            .map(|file| Instruction { path: file.path.display().to_string(), text: file.text })
+            .collect();
+        let tools = posse_tools::builtin_with(&circumstances.shells);
+        let recorded = if recorded.is_empty() { lead.facts().name.clone() } else { recorded.to_owned() };
+        let (models, ready) = (Mutex::default(), Mutex::default());
+        Ok(Self { places, config, agents, circumstances, workspace, instructions, tools, lead, recorded, models, ready })
+    }
+
+    /// The recipe of a session that begins with this agent.
+    pub(crate) fn recipe_of(&self, agent: &Agent, model: String) -> Recipe {
+        let definition = serde_json::to_string(agent).unwrap_or_default();
+        Recipe { agent: agent.name.clone(), model, steps_max: agent.steps, definition: definition.into() }
+    }
+
+    /// The model of a name that was recorded or resolved.
+    fn model(&self, name: &str) -> Result<Arc<dyn Model>, String> {
+        if name == self.recorded || name == self.lead.facts().name {
+            return Ok(self.lead.clone());
+        }
+        let mut models = self.models.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = models.get(name) {
+            return Ok(known.clone());
+        }
+        let model: Arc<dyn Model> = match self.config.choose_model(Some(name), &build::known(), &build::env).map_err(|error| error.to_string())? {
+            ModelChoice::Offline => Arc::new(Explorer::new()),
+            ModelChoice::Remote(chosen) => {
+                let spec = build::provider(&chosen).map_err(Failure::into_words)?;
+                posse_models::build(&spec, &chosen.model)
+            }
+        };
+        models.insert(name.to_owned(), model.clone());
+        Ok(model)
+    }
+
+    /// The full name of what a call or a definition names as its model.
+    fn resolve(&self, name: &str) -> Result<String, String> {
+        match self.config.choose_model(Some(name), &build::known(), &build::env) {
+            Ok(ModelChoice::Offline) => Ok(Explorer::NAME.to_owned()),
+            Ok(ModelChoice::Remote(chosen)) => Ok(chosen.name()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// The agent a session was born with. Its definition was recorded, so that it stays who it was.
+    fn agent(&self, recipe: &Recipe) -> Result<Agent, String> {
+        let recorded = recipe.definition.inline().filter(|text| !text.is_empty());
+        if let Some(agent) = recorded.and_then(|text| serde_json::from_str(text).ok()) {
+            return Ok(agent);
+        }
+        self.agents.get(&recipe.agent).cloned().ok_or_else(|| format!("there is no agent {} any more; `posse agents list` shows who there is", recipe.agent))
+    }
+
+    /// How much an agent is asked about. A definition may tighten; it widens only where the user has not said more.
+    fn mode_of(&self, agent: &Agent) -> PermissionMode {
+        let wished = agent.permission_mode.as_deref().and_then(|mode| mode.parse::<PermissionMode>().ok());
+        match (self.config.permission_mode, wished) {
+            (_, Some(PermissionMode::Plan)) | (PermissionMode::Plan, _) => PermissionMode::Plan,
+            (PermissionMode::Default, Some(PermissionMode::AcceptEdits)) => PermissionMode::AcceptEdits,
+            (user, _) => user,
+        }
+    }
+
+    /// Today's rules. Where the definition has changed since the session began, both count.
+    fn rulebook(&self, agent: &Agent, mode: PermissionMode) -> Rulebook {
+        let mut book = self.config.rulebook_for(agent, mode);
+        if let Some(today) = self.agents.get(&agent.name).filter(|today| *today != agent) {
+            let Rulebook { rules, ceiling } = self.config.rulebook_for(today, self.mode_of(today));
+            book.ceiling.push(rules);
+            book.ceiling.extend(ceiling);
+        }
+        book
+    }
+
+    fn make(&self, birth: &Birth) -> Result<Outfit, String> {
+        let agent = self.agent(&birth.recipe)?;
+        let model = self.model(&birth.recipe.model)?;
+        let mode = self.mode_of(&agent);
+        let book = self.rulebook(&agent, mode);
+        let is_child = birth.parent.is_some();
+        let depth_max = self.depth_max();
+        let mut tools = self.tools.clone();
+        let delegation = self.delegation(&book, &birth.ceiling);
+        let delegates = delegation.has_agents() && birth.depth < depth_max;
+        tools.push(Arc::new(delegation));
+        tools.sort_by(|one, other| one.spec().name.cmp(&other.spec().name));
+        let offered = |name: &str| {
+            let key = key_of(name);
+            let of_child = match key {
+                "task" => delegates && (!is_child || agent.speaks_of("task")),
+                "todowrite" | "todoread" => !is_child || agent.speaks_of("todowrite"),
+                // Where nobody can answer, a question is not offered.
+                "question" => self.circumstances.asking == Asking::Open && (!is_child || agent.speaks_of("question")),
+                _ => true,
+            };
+            of_child && agent.offers(name) && removed_by(&book, name).is_none()
+        };
+        let specs = tools.iter().map(|tool| tool.spec()).filter(|spec| offered(&spec.name)).cloned().collect();
+        let prompt = agent.prompt.as_deref().unwrap_or(build::BUILD_PROMPT);
+        let system = posse_context::system(prompt, &build::environment(&self.places, &model.facts().name), &self.instructions);
+        let options = (!agent.options.is_empty()).then(|| serde_json::Value::Object(agent.options.clone()));
+        let params = Params { temperature: agent.temperature, top_p: agent.top_p, options };
+        let reads_only = agent.native && agent.name == "explore";
+        Ok(Outfit {
+            head: Arc::new(Head { system, tools: specs, params }),
+            model,
+            tools,
+            hooks: Vec::new(),
+            workspace: self.workspace.clone(),
+            rules: book.rules,
+            ceiling: book.ceiling,
+            asking: self.circumstances.asking,
+            mode: match mode {
+                // Plan is rules, and they are in the book.
+                PermissionMode::Default | PermissionMode::Plan => Mode::Default,
+                PermissionMode::AcceptEdits => Mode::AcceptEdits,
+                PermissionMode::Bypass => Mode::Bypass,
+            },
+            strict_shell: reads_only || (mode == PermissionMode::Bypass && agent.native && agent.name == "plan"),
+            spool: std::path::PathBuf::new(),
+            stream_idle: self.config.limits.stream_idle,
+            step_max: self.config.limits.step,
+            calls_max: CALLS_MAX,
+            depth_max,
+            children_max: self.config.limits.children,
+            initial: agent.initial_prompt.clone(),
+        })
+    }
+
+    /// What the user set, or what the dialect is used to.
+    fn depth_max(&self) -> u64 {
+        if self.config.says("limits.depth") { self.config.limits.depth } else { self.circumstances.dialect.depth() }
+    }
+
+    /// The delegation tool as a caller with these rights sees it.
+    fn delegation(&self, book: &Rulebook, above: &[Rules]) -> Delegation {
+        let ceiling: Vec<&Rules> = book.ceiling.iter().chain(above).collect();
+        let tool = self.circumstances.dialect.tool();
+        let callable = |agent: &Agent| {
+            let touch = [Touch::new(key_of(tool), &agent.name)];
+            let denied = || judge(tool, &touch, None, &book.rules, &ceiling).decision.verdict == Verdict::Deny;
+            let standing = match () {
+                () if !agent.mode.is_subagent() => Standing::Primary,
+                () if denied() => Standing::Denied,
+                () => Standing::Listed,
+            };
+            Callable { name: agent.name.clone(), description: agent.description.clone(), aliases: agent.aliases.clone(), standing }
+        };
+        Delegation::new(self.circumstances.dialect, self.agents.list().iter().map(callable))
+    }
+}
+
+impl Outfits for Wardrobe {
+    fn recipe(&self, parent: &Recipe, agent: &str, model: Option<&str>) -> Result<Recipe, String> {
+        let Some(agent) = self.agents.get(agent) else {
+            let near = self.agents.near(agent);
+            let hint = if near.is_empty() { String::new() } else { format!(" Did you mean {}?", near.join(" or ")) };
+            return Err(format!("There is no agent named `{agent}`.{hint}"));
+        };
+        let name = match (model, agent.model.as_deref()) {
+            (Some(named), _) if named != "inherit" => self.resolve(named)?,
+            // A wrong name in a definition was reported when it was read.
+            (None, Some(named)) if named != "inherit" => self.resolve(named).unwrap_or_else(|_| parent.model.clone()),
+            _ => parent.model.clone(),
+        };
+        self.model(&name)?;
+        Ok(self.recipe_of(agent, name))
+    }
+
+    fn outfit(&self, session: &SessionId, birth: &Birth) -> Result<Outfit, String> {
+        let wanted = Wanted {
+            agent: birth.recipe.agent.clone(),
+            definition: birth.recipe.definition.inline().unwrap_or_default().to_owned(),
+            model: birth.recipe.model.clone(),
+            depth: birth.depth,
+        };
+        let known = self.ready.lock().unwrap_or_else(PoisonError::into_inner).get(&wanted).cloned();
+        let outfit = match known {
+            Some(outfit) => outfit,
+            None => {
+                let outfit = self.make(birth)?;
+                self.ready.lock().unwrap_or_else(PoisonError::into_inner).insert(wanted, outfit.clone());
+                outfit
+            }
+        };
+        Ok(Outfit { spool: build::spool(&self.places, session), ..outfit })
+    }
+}

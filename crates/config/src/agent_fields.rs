@@ -1,0 +1,433 @@
+//! What one definition says of an agent: keys in any family's spelling, values in any form people write them.
+//!
+//! A value that cannot be meant is left out and named; who reads a file decides whether that stops the start. Where
+//! definitions come from and how they are put over one another is `agents.rs`.
+
+use std::{path::Path, time::Duration};
+
+use posse_session::{AgentBudget, AgentMode, AgentTools, MemoryScope, Rule, Verdict};
+use serde_json::{Map, Value};
+
+use crate::{
+    duration::parse_duration,
+    layer::Source,
+    mode::PermissionMode,
+    origin::{Findings, plain},
+    permission,
+    read::join,
+    rule_key::RuleKey,
+    schema::snake_case,
+    tree::{Entry, Held, Node},
+};
+
+/// The keys that have a meaning, in the spelling of `snake_case`; a head that is not YAML is split at them.
+pub(crate) const KEYS: [&str; 47] = [
+    "name",
+    "description",
+    "when_to_use",
+    "aliases",
+    "mode",
+    "hidden",
+    "default",
+    "disable",
+    "disabled",
+    "model",
+    "variant",
+    "effort",
+    "temperature",
+    "top_p",
+    "color",
+    "prompt",
+    "system_prompt",
+    "prompt_append",
+    "append_prompt",
+    "append_system_prompt",
+    "tools",
+    "allowed_tools",
+    "disallowed_tools",
+    "options",
+    "steps",
+    "max_steps",
+    "max_turns",
+    "permission",
+    "permissions",
+    "permission_mode",
+    "background",
+    "isolation",
+    "skills",
+    "mcp_servers",
+    "required_mcp_servers",
+    "hooks",
+    "memory",
+    "initial_prompt",
+    "budget",
+    "max_cost",
+    "timeout",
+    "version",
+    "author",
+    "license",
+    "tags",
+    "category",
+    "metadata",
+];
+
+/// One definition. What is absent says nothing.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Draft {
+    pub(crate) name: Option<String>,
+    pub(crate) aliases: Option<Vec<String>>,
+    pub(crate) description: Option<String>,
+    pub(crate) mode: Option<AgentMode>,
+    pub(crate) hidden: Option<bool>,
+    pub(crate) disable: Option<bool>,
+    pub(crate) model: Option<String>,
+    pub(crate) variant: Option<String>,
+    pub(crate) effort: Option<String>,
+    pub(crate) temperature: Option<f64>,
+    pub(crate) top_p: Option<f64>,
+    pub(crate) color: Option<String>,
+    pub(crate) prompt: Option<String>,
+    /// Put after the prompt that is there.
+    pub(crate) append: Option<String>,
+    pub(crate) tools: Option<AgentTools>,
+    pub(crate) disallowed_tools: Option<Vec<String>>,
+    pub(crate) options: Map<String, Value>,
+    pub(crate) steps: Option<u64>,
+    pub(crate) permission: Vec<Rule>,
+    pub(crate) permission_mode: Option<String>,
+    pub(crate) background: Option<bool>,
+    pub(crate) isolation: Option<String>,
+    pub(crate) skills: Option<Vec<String>>,
+    pub(crate) mcp_servers: Value,
+    pub(crate) required_mcp_servers: Option<Vec<String>>,
+    pub(crate) hooks: Value,
+    pub(crate) memory: Option<MemoryScope>,
+    pub(crate) initial_prompt: Option<String>,
+    pub(crate) budget: AgentBudget,
+    pub(crate) timeout: Option<Duration>,
+}
+
+/// Who wrote it, and how its rules are to be read.
+pub(crate) struct Writer<'a> {
+    pub(crate) source: &'a Source,
+    pub(crate) home: &'a Path,
+    /// `permission_order` of its file.
+    pub(crate) first_wins: bool,
+    /// `agent.NAME`; empty for a file of its own.
+    pub(crate) path: &'a str,
+}
+
+pub(crate) fn draft(fields: &Node, writer: &Writer<'_>, findings: &mut Findings) -> Draft {
+    let mut reader = Reader { writer, findings, draft: Draft::default(), max_turns: None };
+    for entry in fields.entries() {
+        reader.entry(entry);
+    }
+    reader.draft.steps = reader.draft.steps.or(reader.max_turns);
+    reader.rules(fields);
+    reader.draft
+}
+
+struct Reader<'a> {
+    writer: &'a Writer<'a>,
+    findings: &'a mut Findings,
+    draft: Draft,
+    /// The other names of `steps`, which counts before them.
+    max_turns: Option<u64>,
+}
+
+impl Reader<'_> {
+    fn entry(&mut self, entry: &Entry) {
+        let (node, key) = (&entry.node, snake_case(&entry.name));
+        if node.held == Held::Null {
+            return;
+        }
+        if self.identity(entry, &key) || self.running(entry, &key) {
+            return;
+        }
+        match key.as_str() {
+            "permission" | "permissions" => {}
+            "tools" => self.draft.tools = self.tools(entry),
+            // In an agent's file it is a list of what it has, and grants nothing.
+            "allowed_tools" => self.draft.tools = self.draft.tools.take().or(self.tools(entry)),
+            "disallowed_tools" => self.draft.disallowed_tools = self.names(entry),
+            "skills" => self.draft.skills = self.names(entry),
+            "required_mcp_servers" => self.draft.required_mcp_servers = self.names(entry),
+            "mcp_servers" => self.draft.mcp_servers = node.to_json(),
+            "hooks" => self.draft.hooks = node.to_json(),
+            "options" => match node.to_json() {
+                Value::Object(options) => self.draft.options.extend(options),
+                _ => self.wrong(entry, "an object"),
+            },
+            "version" | "author" | "license" | "tags" | "category" | "metadata" => {}
+            // Whatever nobody knows is for the provider.
+            _ => {
+                self.draft.options.insert(entry.name.clone(), node.to_json());
+            }
+        }
+    }
+
+    /// Who it is and what it is told. Whether the key was one of these.
+    fn identity(&mut self, entry: &Entry, key: &str) -> bool {
+        match key {
+            "name" => self.draft.name = self.line(entry),
+            "description" => self.draft.description = self.words(entry),
+            "when_to_use" => self.draft.description = self.draft.description.take().or(self.words(entry)),
+            "aliases" => self.draft.aliases = self.names(entry),
+            "mode" => self.draft.mode = self.choice(entry, &MODES),
+            "hidden" => self.draft.hidden = self.flag(entry),
+            "disable" | "disabled" => self.draft.disable = self.flag(entry),
+            // Who starts is said by `default_agent`.
+            "default" => {}
+            "color" => self.draft.color = self.line(entry),
+            "prompt" | "system_prompt" => match entry.node.get("append") {
+                Some(append) => self.draft.append = append.text().map(str::to_owned),
+                None => self.draft.prompt = self.words(entry),
+            },
+            "prompt_append" | "append_prompt" | "append_system_prompt" => self.draft.append = self.words(entry),
+            "initial_prompt" => self.draft.initial_prompt = self.words(entry),
+            _ => return false,
+        }
+        true
+    }
+
+    /// How it runs. Whether the key was one of these.
+    fn running(&mut self, entry: &Entry, key: &str) -> bool {
+        match key {
+            "model" => self.draft.model = self.model(entry),
+            "variant" => self.draft.variant = self.line(entry),
+            "effort" => self.draft.effort = self.line(entry),
+            "temperature" => self.draft.temperature = self.number(entry),
+            "top_p" => self.draft.top_p = self.number(entry),
+            "steps" => self.draft.steps = self.count(entry),
+            "max_steps" | "max_turns" => self.max_turns = self.max_turns.or(self.count(entry)),
+            "permission_mode" => self.draft.permission_mode = self.permission_mode(entry),
+            "background" => self.draft.background = self.flag(entry),
+            "isolation" => self.draft.isolation = self.line(entry).filter(|word| word != "none"),
+            "memory" => self.draft.memory = self.choice(entry, &SCOPES),
+            "budget" => self.budget(entry),
+            "max_cost" => self.draft.budget.cost_usd = self.number(entry),
+            "timeout" => self.draft.timeout = self.time(entry),
+            _ => return false,
+        }
+        true
+    }
+
+    fn wrong(&mut self, entry: &Entry, expected: &str) {
+        let words = format!("expected {expected}, found {}", entry.node.kind());
+        self.misfit(entry, words);
+    }
+
+    fn misfit(&mut self, entry: &Entry, words: impl Into<String>) {
+        self.findings.error(&entry.node.origin, &join(self.writer.path, &entry.name), words);
+    }
+
+    /// A text; a number or a list of texts is one too.
+    fn words(&mut self, entry: &Entry) -> Option<String> {
+        let words = one_text(&entry.node);
+        if words.is_none() {
+            self.wrong(entry, "a string");
+        }
+        words.map(|words| words.trim().to_owned()).filter(|words| !words.is_empty())
+    }
+
+    /// A text of one line, safe to print.
+    fn line(&mut self, entry: &Entry) -> Option<String> {
+        let words = self.words(entry)?;
+        Some(plain(words.lines().next().unwrap_or_default().trim())).filter(|line| !line.is_empty())
+    }
+
+    fn flag(&mut self, entry: &Entry) -> Option<bool> {
+        let said = one_text(&entry.node).map(|word| word.to_lowercase());
+        match said.as_deref() {
+            Some("true" | "yes" | "on" | "1") => Some(true),
+            Some("false" | "no" | "off" | "0") => Some(false),
+            _ => {
+                self.wrong(entry, "true or false");
+                None
+            }
+        }
+    }
+
+    fn number(&mut self, entry: &Entry) -> Option<f64> {
+        let number = one_text(&entry.node).and_then(|word| word.trim().trim_start_matches('$').parse::<f64>().ok());
+        let number = number.filter(|number| number.is_finite() && 0.0 <= *number);
+        if number.is_none() {
+            self.wrong(entry, "a number that is not negative");
+        }
+        number
+    }
+
+    fn count(&mut self, entry: &Entry) -> Option<u64> {
+        let count = entry.node.count().or_else(|| entry.node.text()?.trim().parse().ok()).filter(|count| 1 <= *count);
+        if count.is_none() {
+            self.wrong(entry, "a whole number, 1 or more");
+        }
+        count
+    }
+
+    fn time(&mut self, entry: &Entry) -> Option<Duration> {
+        let time = one_text(&entry.node).and_then(|word| match word.trim().parse::<u64>() {
+            Ok(seconds) => Some(Duration::from_secs(seconds)),
+            Err(_) => parse_duration(word.trim()).ok(),
+        });
+        if time.is_none() {
+            self.wrong(entry, "a duration like \"10m\", or seconds");
+        }
+        time
+    }
+
+    fn choice<T: Copy>(&mut self, entry: &Entry, choices: &[(&str, T)]) -> Option<T> {
+        let word = one_text(&entry.node).unwrap_or_default().trim().to_lowercase();
+        let chosen = choices.iter().find(|(name, _)| *name == word).map(|(_, choice)| *choice);
+        if chosen.is_none() {
+            let names: Vec<String> = choices.iter().map(|(name, _)| format!("\"{name}\"")).collect();
+            self.misfit(entry, format!("expected one of {}", names.join(", ")));
+        }
+        chosen
+    }
+
+    /// Kept as written: which models there are is not known here.
+    fn model(&mut self, entry: &Entry) -> Option<String> {
+        let part = |name: &str| entry.node.entries().iter().find(|part| snake_case(&part.name) == name).and_then(|part| part.node.text());
+        let model = match (part("provider_id"), part("model_id")) {
+            (Some(provider), Some(model)) => Some(format!("{provider}/{model}")),
+            _ => one_text(&entry.node).map(|text| text.trim().to_owned()),
+        };
+        let model = model.filter(|model| !model.is_empty() && !model.contains(char::is_whitespace));
+        if model.is_none() {
+            self.misfit(entry, "not the name of a model; the caller's is used");
+        }
+        model.map(|model| plain(&model))
+    }
+
+    fn permission_mode(&mut self, entry: &Entry) -> Option<String> {
+        let word = self.line(entry)?;
+        let known = word.parse::<PermissionMode>().is_ok() || matches!(word.as_str(), "auto" | "dontAsk" | "manual");
+        if !known {
+            self.misfit(entry, "not a permission mode that an agent can have; the caller's is used");
+        }
+        known.then_some(word)
+    }
+
+    fn budget(&mut self, entry: &Entry) {
+        let Held::Map(parts) = &entry.node.held else {
+            self.draft.budget.cost_usd = self.number(entry);
+            return;
+        };
+        for part in parts {
+            match snake_case(&part.name).as_str() {
+                "cost" | "cost_usd" | "usd" | "max_cost" => self.draft.budget.cost_usd = self.number(part),
+                "tokens" | "max_tokens" => self.draft.budget.tokens = self.count(part),
+                "steps" => self.draft.steps = self.draft.steps.or(self.count(part)),
+                _ => self.misfit(part, "not a budget; `cost` and `tokens` are"),
+            }
+        }
+    }
+
+    fn names(&mut self, entry: &Entry) -> Option<Vec<String>> {
+        let names = match &entry.node.held {
+            Held::List(items) => items.iter().map(one_text).collect::<Option<Vec<String>>>(),
+            _ => one_text(&entry.node).map(|text| separate(&text)),
+        };
+        if names.is_none() {
+            self.wrong(entry, "names, as a list or with commas");
+        }
+        names.map(|names| names.iter().map(|name| plain(name.trim())).filter(|name| !name.is_empty()).collect())
+    }
+
+    fn tools(&mut self, entry: &Entry) -> Option<AgentTools> {
+        let Held::Map(flags) = &entry.node.held else { return self.names(entry).map(AgentTools::Listed) };
+        let mut map = Vec::new();
+        for flag in flags {
+            if let Some(offered) = self.flag(flag) {
+                map.push((flag.name.clone(), offered));
+            }
+        }
+        Some(AgentTools::Map(map))
+    }
+
+    /// What a map of tools turns off is denied too, below the explicit rules.
+    fn rules(&mut self, fields: &Node) {
+        let mut rules = Vec::new();
+        if let Some(AgentTools::Map(flags)) = &self.draft.tools {
+            // A rule that denies everything would need others that allow, and those would lift what the user asks about.
+            let names_some = flags.iter().any(|(_, offered)| *offered);
+            for (name, _) in flags.iter().filter(|(name, offered)| !offered && !(names_some && name == "*")) {
+                let origin = fields.entries().iter().find(|entry| entry.name == "tools").map_or(&fields.origin, |entry| &entry.origin);
+                let key = RuleKey::of(name).unwrap_or_else(|_| RuleKey::literal(name));
+                rules.push(Rule { key: key.key, pattern: "*".into(), action: Verdict::Deny, origin: origin.to_string() });
+            }
+        }
+        let written: Vec<Entry> = fields.entries().iter().filter(|entry| is_permission(entry)).cloned().collect();
+        let written: Vec<Entry> = written.into_iter().map(|entry| Entry { name: "permission".into(), ..entry }).collect();
+        let mut found = Findings::default();
+        let explicit = permission::rules_of(&written, self.writer.first_wins, self.writer.source, self.writer.home, &mut found);
+        for problem in found.errors.into_iter().chain(found.warnings) {
+            self.findings.error(&problem.origin, &join(self.writer.path, &problem.key), problem.words);
+        }
+        self.draft.permission = permission::merged(&rules, &explicit);
+    }
+}
+
+fn is_permission(entry: &Entry) -> bool {
+    matches!(snake_case(&entry.name).as_str(), "permission" | "permissions") && entry.node.held != Held::Null
+}
+
+const MODES: [(&str, AgentMode); 3] = [("primary", AgentMode::Primary), ("subagent", AgentMode::Subagent), ("all", AgentMode::All)];
+
+const SCOPES: [(&str, MemoryScope); 3] = [("user", MemoryScope::User), ("project", MemoryScope::Project), ("local", MemoryScope::Local)];
+
+fn one_text(node: &Node) -> Option<String> {
+    match &node.held {
+        Held::Text(text) => Some(text.clone()),
+        Held::Number(number) => Some(number.to_string()),
+        Held::Flag(flag) => Some(flag.to_string()),
+        Held::List(items) => {
+            items.iter().map(|item| item.text().map(str::to_owned)).collect::<Option<Vec<_>>>().map(|items| items.join(" "))
+        }
+        _ => None,
+    }
+}
+
+/// `Read, Bash(git log, git diff), Grep` and `Read Grep` as their names.
+fn separate(text: &str) -> Vec<String> {
+    let text = text.trim().trim_start_matches('[').trim_end_matches(']');
+    let has_comma = text.contains(',');
+    let mut depth = 0_usize;
+    let mut names = vec![String::new()];
+    for letter in text.chars() {
+        match letter {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        let splits = if has_comma { matches!(letter, ',' | '\n') } else { letter.is_whitespace() };
+        match names.last_mut() {
+            Some(last) if depth != 0 || !splits => last.push(letter),
+            _ => names.push(String::new()),
+        }
+    }
+    names.iter().map(|name| name.trim().trim_start_matches("- ").trim_matches(['"', '\'']).to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_separated_as_people_write_them() {
+        let table: [(&str, &[&str]); 8] = [
+            ("Read", &["Read"]),
+            ("Read, Grep,Bash", &["Read", "Grep", "Bash"]),
+            ("Read Grep", &["Read", "Grep"]),
+            ("Bash(git log, git diff), Read", &["Bash(git log, git diff)", "Read"]),
+            ("Bash(git log *)", &["Bash(git log *)"]),
+            ("[Read, \"Grep\"]", &["Read", "Grep"]),
+            ("*", &["*"]),
+            ("Bash(never closed, Read", &["Bash(never closed, Read"]),
+        ];
+        for (text, names) in table {
+            assert_eq!(separate(text), names, "{text}");
+        }
+    }
+}

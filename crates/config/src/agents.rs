@@ -1,0 +1,379 @@
+//! All agents that there are: ours, and those that the user's and the project's files define, override and disable.
+//!
+//! Places are those of `shelf.rs`, lowest precedence first; what one definition says is `agent_fields.rs`. A markdown
+//! file is never refused, only reported; a wrong type in a configuration file is an error, as everywhere there.
+
+use std::{collections::HashMap, sync::Arc};
+
+use posse_session::{Agent, AgentMode};
+
+use crate::{
+    agent_fields::{Draft, KEYS, Writer, draft},
+    agent_merge::{Standing, apply},
+    config::Config,
+    definition,
+    frontmatter::{Document, document},
+    layer::{Family, Source, Standing as Believed},
+    load::ConfigError,
+    native,
+    near::nearest,
+    origin::{Findings, Origin, Problem, plain},
+    places::Places,
+    shelf::{self, Found, Level, Names, Shelf},
+    tree::{self, Entry, Held, Node},
+};
+
+/// Every agent that is not disabled.
+#[derive(Debug, Clone, Default)]
+pub struct Agents {
+    list: Vec<Agent>,
+    /// By name and alias, in the spelling of `Agent::key`.
+    index: HashMap<String, usize>,
+    /// What was guessed, left out or found twice, with file and line.
+    pub tolerated: Vec<Problem>,
+    /// Markdown files that were read.
+    pub files: usize,
+}
+
+/// The agents of this place and configuration. `inline` is the JSON of `--agents`.
+pub fn agents(places: &Places, config: &Config, inline: Option<&str>) -> Result<Agents, ConfigError> {
+    let mut office =
+        Office { places, config, known: Vec::new(), index: HashMap::new(), tolerated: Vec::new(), errors: Vec::new(), files: 0 };
+    for agent in native::agents() {
+        office.add(Known { agent, disabled: false, written_by: None });
+    }
+    let mut sources = office.sources();
+    sources.sort_by_key(Writing::level);
+    for source in sources {
+        match source {
+            Writing::Map(later) => office.map(&later),
+            Writing::Shelf(shelf, forced) => office.shelf(&shelf, forced),
+        }
+    }
+    if let Some(text) = inline {
+        office.inline(text);
+    }
+    office.finish()
+}
+
+impl Agents {
+    /// The default first, the rest by name.
+    pub fn list(&self) -> &[Agent] {
+        &self.list
+    }
+
+    /// The one agent that a name means: case and separators do not count, and of `plugin:name` the first part may be left
+    /// out where only one agent is meant.
+    pub fn get(&self, name: &str) -> Option<&Agent> {
+        let exact = self.index.get(&Agent::key(name)).map(|at| &self.list[*at]);
+        exact.or_else(|| {
+            let mut meant = self.list.iter().filter(|agent| agent.matches(name));
+            meant.next().filter(|_| meant.next().is_none())
+        })
+    }
+
+    /// Those that a user may start with.
+    pub fn primaries(&self) -> impl Iterator<Item = &Agent> {
+        self.list.iter().filter(|agent| agent.mode.is_primary() && !agent.hidden)
+    }
+
+    /// Names that were probably meant, the likeliest first.
+    pub fn near(&self, name: &str) -> Vec<String> {
+        let names = || self.list.iter().flat_map(|agent| std::iter::once(&agent.name).chain(&agent.aliases)).map(String::as_str);
+        let wanted = Agent::key(name);
+        let contains = |known: &&str| 3 <= wanted.len() && (Agent::key(known).contains(&wanted) || wanted.contains(&Agent::key(known)));
+        let mut near: Vec<String> = Vec::new();
+        for found in nearest(name, names()).into_iter().chain(names().filter(contains)).take(NEAR_MAX) {
+            let found = self.get(found).map_or_else(|| found.to_owned(), |agent| agent.name.clone());
+            if !near.contains(&found) {
+                near.push(found);
+            }
+        }
+        near
+    }
+
+    /// Who answers when nobody is named; in words why nobody does.
+    pub fn default(&self, config: &Config) -> Result<&Agent, String> {
+        let Some(named) = &config.default_agent else {
+            let first = self.primaries().find(|agent| agent.default).or_else(|| self.primaries().next());
+            return first.ok_or_else(|| "no agent is left that a user can start with; every primary is disabled or hidden".to_owned());
+        };
+        let place = &named.origin;
+        let primaries = || self.primaries().map(|agent| agent.name.as_str()).collect::<Vec<_>>().join(", ");
+        match self.get(&named.value) {
+            Some(agent) if agent.hidden => Err(format!("{place}: default_agent: {} is hidden; choose one of {}", agent.name, primaries())),
+            Some(agent) if !agent.mode.is_primary() => {
+                Err(format!("{place}: default_agent: {} is a subagent; choose one of {}", agent.name, primaries()))
+            }
+            Some(agent) => Ok(agent),
+            None => Err(format!("{place}: default_agent: there is no agent {}; choose one of {}", plain(&named.value), primaries())),
+        }
+    }
+}
+
+/// More would not be read.
+const NEAR_MAX: usize = 5;
+
+const FOLDERS: Names = Names { ours: &["agents"], opencode: &["agent", "agents"], claude: &["agents"], agents: &[] };
+
+/// What OpenCode called agents before: all of them are primaries.
+const OLD_FOLDERS: Names = Names { ours: &[], opencode: &["mode", "modes"], claude: &[], agents: &[] };
+
+/// Where definitions are written.
+enum Writing {
+    Map(crate::config::Later),
+    Shelf(Shelf, Option<AgentMode>),
+}
+
+impl Writing {
+    fn level(&self) -> Level {
+        match self {
+            Self::Map(later) => later.level,
+            Self::Shelf(shelf, _) => shelf.level,
+        }
+    }
+}
+
+/// An agent while definitions are put over one another.
+struct Known {
+    agent: Agent,
+    disabled: bool,
+    /// The last definition: which group of files it was in, and where it stands.
+    written_by: Option<(String, Origin)>,
+}
+
+/// One definition and where it comes from.
+struct Definition<'a> {
+    name: String,
+    draft: Draft,
+    standing: Standing,
+    /// Definitions of the same group with the same name are duplicates.
+    group: &'a str,
+    origin: Origin,
+}
+
+struct Office<'a> {
+    places: &'a Places,
+    config: &'a Config,
+    known: Vec<Known>,
+    index: HashMap<String, usize>,
+    tolerated: Vec<Problem>,
+    errors: Vec<Problem>,
+    files: usize,
+}
+
+/// What is tolerated in the agents of one folder, or in one of its files.
+pub(crate) fn tolerated_in(shelf: &Shelf, only: Option<Found>, places: &Places, config: &Config) -> (Vec<Problem>, usize) {
+    let mut office = Office::new(places, config);
+    match only {
+        Some(found) => office.file(shelf, &found, None, ""),
+        None => office.shelf(shelf, None),
+    }
+    (office.tolerated, office.files)
+}
+
+impl<'a> Office<'a> {
+    fn new(places: &'a Places, config: &'a Config) -> Self {
+        Self { places, config, known: Vec::new(), index: HashMap::new(), tolerated: Vec::new(), errors: Vec::new(), files: 0 }
+    }
+
+    /// Within a level configuration files come before folders, as with OpenCode.
+    fn sources(&mut self) -> Vec<Writing> {
+        let maps = self.config.later.iter().filter(|later| matches!(later.key.as_str(), "agent" | "mode"));
+        let mut sources: Vec<Writing> = maps.cloned().map(Writing::Map).collect();
+        for plugin in shelf::plugins(self.places, self.config, &mut self.tolerated) {
+            sources.extend(plugin.shelves("agents", true).into_iter().map(|shelf| Writing::Shelf(shelf, None)));
+        }
+        let old = shelf::shelves(self.places, self.config, OLD_FOLDERS);
+        sources.extend(old.into_iter().map(|shelf| Writing::Shelf(shelf, Some(AgentMode::Primary))));
+        sources.extend(shelf::shelves(self.places, self.config, FOLDERS).into_iter().map(|shelf| Writing::Shelf(shelf, None)));
+        sources
+    }
+
+    /// `agent` of a configuration file.
+    fn map(&mut self, later: &crate::config::Later) {
+        let believed = if later.trusted { Believed::User } else { Believed::Project };
+        let source = Source {
+            shown: later.origin.source.clone(),
+            dir: later.dir.clone(),
+            file: String::new(),
+            standing: believed,
+            family: later.family,
+        };
+        let forced = (later.key == "mode").then_some(AgentMode::Primary);
+        self.entries(&later.node, &later.key, &source, later.first_wins, forced);
+    }
+
+    fn inline(&mut self, text: &str) {
+        let shown: Arc<str> = "--agents".into();
+        let mut findings = Findings::default();
+        let node = tree::parse(text, &shown, &mut findings);
+        self.errors.append(&mut findings.errors);
+        let source = Source { shown, dir: self.places.cwd.clone(), file: String::new(), standing: Believed::User, family: Family::Ours };
+        if let Some(node) = node {
+            self.entries(&node, "", &source, false, None);
+        }
+    }
+
+    fn entries(&mut self, node: &Node, key: &str, source: &Source, first_wins: bool, forced: Option<AgentMode>) {
+        let mut findings = Findings::default();
+        if !matches!(node.held, Held::Map(_)) {
+            findings.error(&node.origin, key, format!("expected agents by name, found {}", node.kind()));
+        }
+        for Entry { name, origin, node } in node.entries() {
+            let path = crate::read::join(key, name);
+            if !matches!(node.held, Held::Map(_)) {
+                findings.error(&node.origin, &path, format!("expected an object, found {}", node.kind()));
+                continue;
+            }
+            let draft = draft(node, &Writer { source, home: &self.places.home, first_wins, path: &path }, &mut findings);
+            let standing = Standing { trusted: source.is_trusted(), whole: false, default_mode: AgentMode::All, forced };
+            let name = plain(name.trim());
+            self.define(Definition { name, draft, standing, group: &format!("{} {key}", source.shown), origin: origin.clone() });
+        }
+        self.errors.append(&mut findings.errors);
+    }
+
+    fn shelf(&mut self, shelf: &Shelf, forced: Option<AgentMode>) {
+        let walked = shelf::markdown(shelf);
+        for (path, words) in walked.left_out {
+            self.tolerate(Origin { source: shelf::shown(self.places, &path), line: 0 }, format!("{words}; left out"));
+        }
+        let group = shelf.dir.parent().unwrap_or(&shelf.dir).display().to_string();
+        for found in walked.files {
+            self.file(shelf, &found, forced, &group);
+        }
+    }
+
+    fn file(&mut self, shelf: &Shelf, found: &Found, forced: Option<AgentMode>, group: &str) {
+        let shown = shelf::shown(self.places, &found.path);
+        let text = match shelf::read_text(&found.path) {
+            Ok(Some(text)) => text,
+            Ok(None) => return self.tolerate(Origin { source: shown, line: 0 }, "there is no such file"),
+            Err(words) => return self.tolerate(Origin { source: shown, line: 0 }, words),
+        };
+        self.files += 1;
+        let read = document(&text, &shown, &KEYS);
+        let is_bare = read.fields.entries().is_empty();
+        self.tolerated.extend(read.tolerated.iter().cloned());
+        if is_bare && is_documentation(&found.name) {
+            return self.tolerate(Origin { source: shown, line: 1 }, "has no head and the name of a document; not read as an agent");
+        }
+        let believed = if shelf.trusted { Believed::User } else { Believed::Project };
+        let source = Source { shown, dir: shelf.dir.clone(), file: String::new(), standing: believed, family: shelf.family };
+        let mut findings = Findings::default();
+        let draft = self.draft_of(&read, &source, shelf, &mut findings);
+        self.tolerated.append(&mut findings.errors);
+        let default_mode = if shelf.family == Family::Claude { AgentMode::Subagent } else { AgentMode::All };
+        let whole = shelf.family == Family::Claude && shelf.trusted;
+        let standing = Standing { trusted: shelf.trusted, whole, default_mode, forced };
+        let origin = read.fields.origin.clone();
+        self.define(Definition { name: name_of(shelf, found, &draft), draft, standing, group, origin });
+    }
+
+    fn draft_of(&self, read: &Document, source: &Source, shelf: &Shelf, findings: &mut Findings) -> Draft {
+        // What does not count was named when the folder was scanned.
+        let harmless =
+            (!source.is_trusted()).then(|| definition::harmless_agent(&read.fields, &source.shown, "", &mut Findings::default()));
+        let fields = harmless.as_ref().unwrap_or(&read.fields);
+        let writer = Writer { source, home: &self.places.home, first_wins: false, path: "" };
+        let mut draft = draft(fields, &writer, findings);
+        if !read.body.is_empty() {
+            draft.prompt = Some(read.body.clone());
+        }
+        if shelf.plugin.is_some() {
+            let powers = [("hooks", !draft.hooks.is_null()), ("mcpServers", !draft.mcp_servers.is_null())];
+            for (key, _) in powers.into_iter().chain([("permissionMode", draft.permission_mode.is_some())]).filter(|(_, said)| *said) {
+                findings.error(&read.fields.origin, key, "a plugin's agent may not say this; left out");
+            }
+            draft = Draft { hooks: serde_json::Value::Null, mcp_servers: serde_json::Value::Null, permission_mode: None, ..draft };
+        }
+        draft
+    }
+
+    fn define(&mut self, definition: Definition<'_>) {
+        let Definition { name, draft, standing, group, origin } = definition;
+        let key = Agent::key(&name);
+        if key.is_empty() {
+            return self.tolerate(origin, "an agent without a name; left out");
+        }
+        let written_by = Some((group.to_owned(), origin.clone()));
+        let disabled = draft.disable;
+        match self.index.get(&key).copied() {
+            Some(at) if self.known[at].written_by.as_ref().is_some_and(|(before, _)| before == group) => {
+                let first = self.known[at].written_by.as_ref().map(|(_, origin)| origin.to_string()).unwrap_or_default();
+                self.tolerate(origin, format!("a second agent {name}; the one at {first} counts"));
+            }
+            Some(at) => {
+                let known = &mut self.known[at];
+                apply(&mut known.agent, draft, standing, &origin);
+                known.disabled = disabled.unwrap_or(known.disabled);
+                known.written_by = written_by;
+                let names: Vec<String> =
+                    std::iter::once(&known.agent.name).chain(&known.agent.aliases).map(|name| Agent::key(name)).collect();
+                for name in names {
+                    self.index.entry(name).or_insert(at);
+                }
+            }
+            None => {
+                let mut agent = Agent { name, trusted: true, mode: standing.default_mode, ..Agent::default() };
+                apply(&mut agent, draft, standing, &origin);
+                self.add(Known { agent, disabled: disabled.unwrap_or_default(), written_by });
+            }
+        }
+    }
+
+    fn tolerate(&mut self, origin: Origin, words: impl Into<String>) {
+        self.tolerated.push(Problem { origin, key: String::new(), words: words.into() });
+    }
+
+    fn add(&mut self, known: Known) {
+        let at = self.known.len();
+        for name in std::iter::once(&known.agent.name).chain(&known.agent.aliases) {
+            self.index.entry(Agent::key(name)).or_insert(at);
+        }
+        self.known.push(known);
+    }
+
+    fn finish(self) -> Result<Agents, ConfigError> {
+        if !self.errors.is_empty() {
+            return Err(ConfigError { problems: self.errors });
+        }
+        let list: Vec<Agent> = self.known.into_iter().filter(|known| !known.disabled).map(|known| known.agent).collect();
+        let mut agents = Agents { list, index: HashMap::new(), tolerated: self.tolerated, files: self.files };
+        // Natives come first, so a default that nobody chose is theirs.
+        let chosen = agents.default(self.config).map(|agent| agent.name.clone()).ok();
+        for agent in &mut agents.list {
+            agent.default = chosen.as_ref() == Some(&agent.name);
+        }
+        agents.list.sort_by(|one, other| other.default.cmp(&one.default).then_with(|| one.name.cmp(&other.name)));
+        for (at, agent) in agents.list.iter().enumerate() {
+            agents.index.insert(Agent::key(&agent.name), at);
+        }
+        for (at, agent) in agents.list.iter().enumerate() {
+            for alias in &agent.aliases {
+                agents.index.entry(Agent::key(alias)).or_insert(at);
+            }
+        }
+        Ok(agents)
+    }
+}
+
+/// OpenCode names a file by its path, Claude by its head or its last part, a plugin puts itself before both.
+fn name_of(shelf: &Shelf, found: &Found, draft: &Draft) -> String {
+    let stem = found.name.rsplit('/').next().unwrap_or(&found.name);
+    let name = match (&draft.name, shelf.family) {
+        (Some(name), _) => name.as_str(),
+        (None, Family::Claude) => stem,
+        (None, _) => found.name.as_str(),
+    };
+    let Some(plugin) = &shelf.plugin else { return plain(name) };
+    let folders = found.name.rsplit_once('/').map(|(folders, _)| format!("{}:", folders.replace('/', ":"))).unwrap_or_default();
+    plain(&format!("{plugin}:{folders}{name}"))
+}
+
+/// Files that lie in every folder and are no agents.
+fn is_documentation(name: &str) -> bool {
+    let stem = name.rsplit('/').next().unwrap_or(name);
+    matches!(stem.to_lowercase().as_str(), "readme" | "changelog" | "license" | "contributing" | "index" | "agents" | "claude")
+}

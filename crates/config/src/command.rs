@@ -1,0 +1,405 @@
+//! Commands: what `/name arguments` means, from every place that may define one.
+//!
+//! Built-in, JSON maps, markdown files and skills become one list in which the last of a name counts; a skill never
+//! overrides a command. Expanding one gives pieces; running shell lines, reading files and asking models are the
+//! caller's. In a folder that is not trusted a command is words only.
+
+use std::{
+    collections::HashMap,
+    path::{Component, Path, PathBuf},
+};
+
+use posse_session::AgentMode;
+use serde_json::{Map, Value};
+
+use crate::{
+    config::{Config, Later},
+    fields::{self, Fields},
+    frontmatter::{Document, document},
+    layer::Family,
+    origin::{Origin, Problem, plain},
+    places::Places,
+    shelf::{self, Found, Level, Names, Shelf},
+    skill::{Powers, Skill, Skills},
+    template::{self, Given, Piece},
+    tree::Node,
+};
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Command {
+    /// As its family writes it: `review`, `team/review`, `team:review`, `plugin:review`.
+    pub name: String,
+    pub template: String,
+    pub description: Option<String>,
+    /// Who runs it. A fork without one is the general agent's.
+    pub agent: Option<String>,
+    pub model: Option<String>,
+    pub variant: Option<String>,
+    /// Said by its author; what it comes to is [`Command::is_subtask`].
+    pub subtask: Option<bool>,
+    /// `context: fork`: runs as a child, without a model deciding so.
+    pub fork: bool,
+    pub argument_hint: Option<String>,
+    /// Rights for this turn only: `Read`, `Bash(git add:*)`.
+    pub allowed_tools: Vec<String>,
+    /// Keys that we do not know, as written.
+    pub options: Map<String, Value>,
+    pub kind: CommandKind,
+    pub origin: Origin,
+    /// Otherwise it is words only: no shell line, no model, no rights, no file outside the project.
+    pub trusted: bool,
+    /// The folder of the skill or plugin that it belongs to.
+    pub dir: Option<PathBuf>,
+}
+
+/// Where a command comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CommandKind {
+    BuiltIn,
+    Config,
+    File,
+    Skill,
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct Commands {
+    /// By name.
+    list: Vec<Command>,
+    /// What was guessed, left out or overridden, with file and line.
+    pub tolerated: Vec<Problem>,
+    /// How many files were read.
+    pub files: usize,
+}
+
+const NAMES: Names = Names { ours: &["commands"], opencode: &["command", "commands"], claude: &["commands"], agents: &[] };
+
+/// The documented keys of a command's head.
+pub(crate) const KEYS: [&str; 20] = [
+    "template",
+    "description",
+    "agent",
+    "model",
+    "variant",
+    "effort",
+    "subtask",
+    "argument_hint",
+    "arguments",
+    "allowed_tools",
+    "disallowed_tools",
+    "context",
+    "name",
+    "hooks",
+    "shell",
+    "when_to_use",
+    "disable_model_invocation",
+    "user_invocable",
+    "background",
+    "version",
+];
+
+/// Who runs a fork that names nobody.
+const FORK_AGENT: &str = "general";
+
+/// Every command that counts. Never fails: what is wrong with a file is among `tolerated`.
+pub fn commands(places: &Places, config: &Config, skills: &Skills) -> Commands {
+    let mut collector = Collector { places, commands: Commands::default(), by_name: HashMap::new() };
+    for (name, description, template, subtask) in BUILT_IN {
+        let command =
+            Command { description: Some((*description).to_owned()), subtask: *subtask, ..Command::new(name, template, Origin::built_in()) };
+        collector.put(command, Level::BuiltIn);
+    }
+    let mut sources: Vec<(Level, Source<'_>)> = Vec::new();
+    sources.extend(shelf::later(config, "command").into_iter().map(|later| (later.level, Source::Config(later))));
+    for plugin in shelf::plugins(places, config, &mut collector.commands.tolerated) {
+        sources.extend(plugin.shelves("commands", false).into_iter().map(|shelf| (shelf.level, Source::Files(shelf))));
+    }
+    sources.extend(shelf::shelves(places, config, NAMES).into_iter().map(|shelf| (shelf.level, Source::Files(shelf))));
+    // A stable sort: within a class the order above stays.
+    sources.sort_by_key(|(level, _)| *level);
+    for (_, source) in &sources {
+        match source {
+            Source::Config(later) => collector.config(later),
+            Source::Files(shelf) => collector.shelf(shelf),
+        }
+    }
+    for skill in skills.list().iter().filter(|skill| skill.user_invocable) {
+        if !collector.by_name.contains_key(&fields::folded(&skill.name)) {
+            collector.put(of_skill(skill), Level::BuiltIn);
+        }
+    }
+    let mut commands = collector.commands;
+    commands.list.sort_by(|one, other| one.name.cmp(&other.name));
+    commands
+}
+
+/// Name, description, template, subtask.
+const BUILT_IN: &[(&str, &str, &str, Option<bool>)] = &[
+    ("init", "write AGENTS.md: what an agent must know of this project", include_str!("prompts/init.md"), None),
+    (
+        "review",
+        "review the changes: uncommitted, or of a commit, a branch or a pull request",
+        include_str!("prompts/review.md"),
+        Some(true),
+    ),
+];
+
+impl Commands {
+    /// By name.
+    pub fn list(&self) -> &[Command] {
+        &self.list
+    }
+
+    /// By its name in any spelling (`a/b`, `a:b`), or what follows a namespace if only one has it.
+    pub fn find(&self, name: &str) -> Option<&Command> {
+        fields::find(name, &self.list, |command| &command.name)
+    }
+
+    /// Names that may have been meant.
+    pub fn near(&self, name: &str) -> Vec<String> {
+        fields::near(name, self.list.iter().map(|command| command.name.as_str()))
+    }
+
+    /// For a person whose command there is not.
+    pub fn unknown(&self, name: &str) -> String {
+        let near = self.near(name);
+        let known = |names: &[String]| names.iter().map(|name| format!("/{name}")).collect::<Vec<_>>().join(", ");
+        if near.is_empty() {
+            let names: Vec<String> = self.list.iter().take(KNOWN_MAX).map(|command| command.name.clone()).collect();
+            return format!("there is no command `/{}`; there are: {}", plain(name), known(&names));
+        }
+        format!("there is no command `/{}`; did you mean {}?", plain(name), known(&near))
+    }
+}
+
+/// Commands that are named when none is near.
+const KNOWN_MAX: usize = 20;
+
+impl Command {
+    fn new(name: &str, template: &str, origin: Origin) -> Self {
+        Self {
+            name: name.to_owned(),
+            template: template.trim().to_owned(),
+            description: None,
+            agent: None,
+            model: None,
+            variant: None,
+            subtask: None,
+            fork: false,
+            argument_hint: None,
+            allowed_tools: Vec::new(),
+            options: Map::new(),
+            kind: CommandKind::BuiltIn,
+            origin,
+            trusted: true,
+            dir: None,
+        }
+    }
+
+    /// Whether it runs as a child, before any model is asked. `agent_mode` is that of the agent it names.
+    pub fn is_subtask(&self, agent_mode: Option<AgentMode>) -> bool {
+        self.subtask.unwrap_or(self.fork || agent_mode == Some(AgentMode::Subagent))
+    }
+
+    /// Who runs it; `None`: whoever the user talks to.
+    pub fn agent_name(&self) -> Option<&str> {
+        self.agent.as_deref().or(self.fork.then_some(FORK_AGENT))
+    }
+
+    /// Who answers this turn where it is no subtask. A folder that is not trusted chooses nobody: another agent may have
+    /// wider rights.
+    pub fn inline_agent(&self) -> Option<&str> {
+        self.agent_name().filter(|_| self.trusted)
+    }
+
+    /// The placeholders of its template.
+    pub fn hints(&self) -> Vec<String> {
+        template::hints(&self.template)
+    }
+
+    /// Its text with the arguments put in. Where it is not trusted, shell lines and files outside the project are words.
+    pub fn expand(&self, arguments: &str, places: &Places) -> Vec<Piece> {
+        let dir = self.dir.as_ref().map(|dir| dir.display().to_string());
+        let project = places.project.display().to_string();
+        let mut variables = vec![("CLAUDE_PROJECT_DIR", project.as_str())];
+        if let Some(dir) = &dir {
+            let name = if self.kind == CommandKind::Skill { "CLAUDE_SKILL_DIR" } else { "CLAUDE_PLUGIN_ROOT" };
+            variables.push((name, dir));
+        }
+        let pieces = template::expand(&self.template, Given { arguments, variables: &variables });
+        if self.trusted { pieces } else { words_only(pieces) }
+    }
+}
+
+/// Said in place of a shell line that does not count.
+const NOT_RUN: &str = "not run: the folder that this command comes from is not trusted";
+
+fn words_only(pieces: Vec<Piece>) -> Vec<Piece> {
+    let mut words: Vec<Piece> = Vec::new();
+    for piece in pieces {
+        let piece = match piece {
+            Piece::Shell { line } => Piece::Text(format!("`{line}` ({NOT_RUN})")),
+            Piece::File { path } if !stays_inside(&path) => Piece::Text(format!("@{path}")),
+            piece => piece,
+        };
+        match (words.last_mut(), piece) {
+            (Some(Piece::Text(before)), Piece::Text(text)) => before.push_str(&text),
+            (_, piece) => words.push(piece),
+        }
+    }
+    words
+}
+
+fn stays_inside(path: &str) -> bool {
+    !path.starts_with('~') && Path::new(path).components().all(|component| matches!(component, Component::Normal(_) | Component::CurDir))
+}
+
+/// Each skill is also a command; a fork is run by a child.
+fn of_skill(skill: &Skill) -> Command {
+    let template = format!("{}\n\nBase directory of this skill: {}", skill.body, skill.dir.display());
+    Command {
+        description: skill.description.clone(),
+        agent: skill.agent.clone(),
+        model: skill.model.clone(),
+        fork: skill.fork,
+        argument_hint: skill.argument_hint.clone(),
+        allowed_tools: skill.allowed_tools.clone(),
+        options: skill.options.clone(),
+        kind: CommandKind::Skill,
+        trusted: skill.trusted,
+        dir: Some(skill.dir.clone()),
+        ..Command::new(&skill.name, &template, skill.origin.clone())
+    }
+}
+
+enum Source<'a> {
+    Config(&'a Later),
+    Files(Shelf),
+}
+
+struct Collector<'a> {
+    places: &'a Places,
+    commands: Commands,
+    /// By the name without what people write differently: where in the list it stands, and the class it came from.
+    by_name: HashMap<String, (usize, Level)>,
+}
+
+impl Collector<'_> {
+    fn put(&mut self, command: Command, level: Level) {
+        let key = fields::folded(&command.name);
+        match self.by_name.get(&key).copied() {
+            Some((at, before)) => {
+                if before == level {
+                    let words = format!(
+                        "the same name again: `{}` is also {}; this one counts",
+                        plain(&command.name),
+                        self.commands.list[at].origin
+                    );
+                    self.tolerate(command.origin.clone(), "", words);
+                }
+                self.by_name.insert(key, (at, level));
+                self.commands.list[at] = command;
+            }
+            None => {
+                self.by_name.insert(key, (self.commands.list.len(), level));
+                self.commands.list.push(command);
+            }
+        }
+    }
+
+    fn config(&mut self, later: &Later) {
+        let Value::Object(commands) = &later.value else {
+            self.tolerate(later.origin.clone(), "command", "expected an object of commands; left out");
+            return;
+        };
+        for (name, value) in commands {
+            let name = plain(name);
+            let fields = fields::node_of(value, &later.origin);
+            let template = value.get("template").and_then(Value::as_str);
+            let key = fields::folded(&name);
+            if value.get("disable").and_then(Value::as_bool) == Some(true) {
+                self.remove(&key);
+                continue;
+            }
+            let below = self.by_name.get(&key).map(|(at, _)| self.commands.list[*at].clone());
+            let base = match (template, below) {
+                (Some(template), _) => Command::new(&name, template, later.origin.clone()),
+                // Only what it says is changed.
+                (None, Some(below)) => Command { origin: later.origin.clone(), trusted: below.trusted && later.trusted, ..below },
+                (None, None) => {
+                    self.tolerate(later.origin.clone(), &format!("command.{name}"), "has no template; left out");
+                    continue;
+                }
+            };
+            let base = Command { kind: CommandKind::Config, trusted: base.trusted && later.trusted, ..base };
+            let command = self.described(base, fields, Vec::new());
+            self.put(command, later.level);
+        }
+    }
+
+    fn remove(&mut self, key: &str) {
+        let Some((at, _)) = self.by_name.remove(key) else { return };
+        self.commands.list.remove(at);
+        for (place, _) in self.by_name.values_mut().filter(|(place, _)| at < *place) {
+            *place -= 1;
+        }
+    }
+
+    fn shelf(&mut self, shelf: &Shelf) {
+        let walked = shelf::markdown(shelf);
+        for (path, words) in walked.left_out {
+            self.tolerate(Origin { source: shelf::shown(self.places, &path), line: 0 }, "", words);
+        }
+        for found in walked.files {
+            let shown = shelf::shown(self.places, &found.path);
+            match shelf::read_text(&found.path) {
+                Ok(Some(text)) => {
+                    self.commands.files += 1;
+                    let document = document(&text, &shown, &KEYS);
+                    self.file(shelf, &found, document);
+                }
+                Ok(None) => {}
+                Err(words) => self.tolerate(Origin { source: shown, line: 0 }, "", words),
+            }
+        }
+    }
+
+    fn file(&mut self, shelf: &Shelf, found: &Found, document: Document) {
+        let spelled = if shelf.family == Family::Claude { found.name.replace('/', ":") } else { found.name.clone() };
+        let name = shelf.plugin.as_ref().map_or_else(|| spelled.clone(), |plugin| format!("{plugin}:{spelled}"));
+        let origin = document.fields.origin.clone();
+        let dir = shelf.plugin.is_some().then(|| shelf.within.clone()).flatten();
+        let base = Command { kind: CommandKind::File, trusted: shelf.trusted, dir, ..Command::new(&plain(&name), &document.body, origin) };
+        let command = self.described(base, document.fields, document.tolerated);
+        if command.template.is_empty() {
+            self.tolerate(command.origin.clone(), "", "has no text, so the command says nothing but its arguments");
+        }
+        self.put(command, shelf.level);
+    }
+
+    /// The command with what its fields say.
+    fn described(&mut self, base: Command, fields: Node, tolerated: Vec<Problem>) -> Command {
+        let mut fields = Fields::of(fields, tolerated);
+        // The text is known by now.
+        fields.text(&["template"]);
+        let powers = Powers::take(&mut fields, base.trusted);
+        let is_fork = fields.text(&["context"]).map(|context| context.eq_ignore_ascii_case("fork"));
+        let command = Command {
+            description: fields.text(&["description"]).or(base.description),
+            agent: fields.text(&["agent"]).or(base.agent),
+            model: powers.model.or(base.model),
+            variant: powers.variant.or(base.variant),
+            subtask: fields.flag("subtask").or(base.subtask),
+            fork: is_fork.unwrap_or(base.fork),
+            argument_hint: fields.hint(&["argument_hint"]).or(base.argument_hint),
+            allowed_tools: if powers.allowed_tools.is_empty() { base.allowed_tools } else { powers.allowed_tools },
+            ..base
+        };
+        let (options, problems) = fields.others();
+        self.commands.tolerated.extend(problems);
+        Command { options, ..command }
+    }
+
+    fn tolerate(&mut self, origin: Origin, key: &str, words: impl Into<String>) {
+        self.commands.tolerated.push(Problem { origin, key: key.to_owned(), words: words.into() });
+    }
+}

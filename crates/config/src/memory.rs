@@ -1,0 +1,117 @@
+//! What an agent has noted for itself: a folder of its own, of which the first part is always before its eyes.
+//!
+//! Finds the folder and words it for the system prompt. Writes nothing: the agent does, with the file tools it has, and
+//! that it may is decided where rules are made.
+
+use std::{
+    io::Read,
+    path::{Path, PathBuf},
+};
+
+use posse_session::MemoryScope;
+
+use crate::{layer::open_regular, places::Places};
+
+/// An agent's notes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Memory {
+    /// Its own; it need not exist yet.
+    pub dir: PathBuf,
+    /// For the system prompt.
+    pub text: String,
+}
+
+/// The file that is always shown.
+const FILE: &str = "MEMORY.md";
+
+/// What is shown of it at every call; the agent can read the rest.
+const LINES_MAX: usize = 200;
+const BYTES_MAX: usize = 25 * 1024;
+
+pub fn memory(places: &Places, scope: MemoryScope, agent: &str) -> Memory {
+    let dir = memory_dir(places, scope, agent);
+    let whose = match scope {
+        MemoryScope::User => "They are this user's, in every project.",
+        MemoryScope::Project => "They belong to this project and are shared with whoever works on it: write nothing private.",
+        MemoryScope::Local => "They belong to this project on this machine.",
+    };
+    let shown = dir.display();
+    let mut text = format!(
+        "# Your memory\n\nYou keep notes from one session to the next in {shown}. {whose}\n\
+         - When you learn something that would have saved you work (a command, a convention, a cause, a decision), note it there with your file tools before you end.\n\
+         - {FILE} is shown to you at every start, its first {LINES_MAX} lines: keep it short, an index with a line each, and put details in files of their own beside it.\n\
+         - Correct a note that turns out wrong, and remove what no longer holds. Notes may be out of date: look before you rely on one.\n\
+         - Never note secrets.\n\n",
+    );
+    match notes(&dir, (scope != MemoryScope::User).then_some(&places.project)) {
+        Some(notes) => text.push_str(&format!("{FILE} says:\n\n{notes}")),
+        None => text.push_str(&format!("{FILE} does not exist yet.")),
+    }
+    Memory { dir, text }
+}
+
+/// Where an agent's notes are kept.
+pub fn memory_dir(places: &Places, scope: MemoryScope, agent: &str) -> PathBuf {
+    folder_of(places, scope).join(folder_name(agent))
+}
+
+fn folder_of(places: &Places, scope: MemoryScope) -> PathBuf {
+    match scope {
+        MemoryScope::User => places.config_dir.join("agent-memory"),
+        MemoryScope::Project => places.project.join(".posse/agent-memory"),
+        MemoryScope::Local => places.project.join(".posse/agent-memory-local"),
+    }
+}
+
+/// Longer names are cut; the digest keeps two of them apart.
+const NAME_CHARS_MAX: usize = 48;
+
+/// One folder's name, whatever the agent is called. A name that had to be changed gets a digest, so that no two agents
+/// share notes.
+fn folder_name(agent: &str) -> String {
+    let name: String = agent
+        .chars()
+        .map(|letter| if letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_') { letter.to_ascii_lowercase() } else { '-' })
+        .take(NAME_CHARS_MAX)
+        .collect();
+    if name == agent && !name.is_empty() {
+        return name;
+    }
+    let digest = blake3::hash(agent.as_bytes()).to_hex();
+    format!("{name}-{}", &digest[..8])
+}
+
+/// The first part of the notes. In a project no link is followed: nobody knows who made it, and the text is shown unasked.
+fn notes(dir: &Path, project: Option<&PathBuf>) -> Option<String> {
+    let path = dir.join(FILE);
+    if let Some(project) = project {
+        let plain = project.canonicalize().ok()?.join(path.strip_prefix(project).ok()?);
+        if path.canonicalize().ok()? != plain {
+            return None;
+        }
+    }
+    let file = open_regular(&path).ok()?;
+    let size = file.metadata().ok()?.len();
+    let mut bytes = Vec::new();
+    file.take(BYTES_MAX as u64 + 1).read_to_end(&mut bytes).ok()?;
+    let long = BYTES_MAX < bytes.len();
+    bytes.truncate(BYTES_MAX);
+    let mut text = String::from_utf8_lossy(&bytes).trim_start_matches('\u{feff}').to_owned();
+    if long {
+        // The cut may have split a letter.
+        text.truncate(text.trim_end_matches('\u{fffd}').len());
+    }
+    let lines = text.lines().count();
+    let many = LINES_MAX < lines;
+    if many {
+        text = text.lines().take(LINES_MAX).collect::<Vec<_>>().join("\n");
+    }
+    if long || many {
+        text = format!(
+            "{}\n\n[cut here: the file has {size} bytes; read {} for the rest, and make it shorter]",
+            text.trim_end(),
+            path.display()
+        );
+    }
+    (!text.trim().is_empty()).then(|| text.trim_end().to_owned())
+}

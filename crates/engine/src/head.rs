@@ -1,0 +1,48 @@
+//! The head of a session's requests: the one it has recorded, or what is to be recorded now.
+
+use posse_context::{changes, is_change};
+use posse_session::{Command, Event, Head, Log, Part, ReadError, Record, Session};
+
+use crate::{hub::OpenError, run::Mail, world::Outfit};
+
+/// The head this session has recorded, if it is for the same agent, model and tools; and what has changed around it.
+pub(crate) async fn recorded_head(
+    log: &dyn Log,
+    session: &Session,
+    records: &[Record],
+    outfit: &Outfit,
+) -> Result<(Option<Head>, Vec<Part>), OpenError> {
+    let Some(configured) = session.configured() else { return Ok((None, Vec::new())) };
+    // A head that cannot be read back is made anew.
+    let bytes = match log.blob(&configured.head).await {
+        Err(ReadError::Missing) => return Ok((None, Vec::new())),
+        read => read?,
+    };
+    let Ok(recorded) = serde_json::from_slice::<Head>(&bytes) else { return Ok((None, Vec::new())) };
+    let same = configured.model == outfit.model.facts().name
+        && recorded.tools == outfit.head.tools
+        && recorded.params == outfit.head.params
+        && recorded.system.first() == outfit.head.system.first();
+    // Inside a turn the recorded head stays, whatever is configured now.
+    if !same && session.is_between_turns() {
+        return Ok((None, Vec::new()));
+    }
+    let told = last_told(records);
+    let changed = changes(&recorded.system, &outfit.head.system).map(Part::reminder);
+    Ok((Some(recorded), changed.filter(|note| Some(note) != told).into_iter().collect()))
+}
+
+/// The last word on what had changed around the session: the same is not said twice.
+fn last_told(records: &[Record]) -> Option<&Part> {
+    let told = |note: &&Part| matches!(note, Part::Text { text, synthetic: true } if text.inline().is_some_and(is_change));
+    records.iter().rev().find_map(|record| match &record.event {
+        Event::StepStarted { notes, .. } => notes.iter().find(told),
+        _ => None,
+    })
+}
+
+/// The place right after the first fact or the take-over.
+pub(crate) fn after_the_opening(opening: &[Mail]) -> usize {
+    let opens = |mail: &Mail| matches!(mail, Mail::Wish { command: Command::Create(_) | Command::TakeOver, .. });
+    opening.iter().position(opens).map_or(0, |at| at + 1)
+}

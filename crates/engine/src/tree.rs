@@ -1,0 +1,470 @@
+//! A tree: what the runs of one root and its tasks share, and how one run finds or opens another.
+//!
+//! The parent's watch owns the child's run, so runs end with whoever started them; the table here only knows the way to
+//! each. A child's log is the truth about it: whoever opens it goes on from there. Nothing here writes to a log.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    time::Duration,
+};
+
+use posse_context::Thread;
+use posse_session::{
+    Birth, CallState, Command, Entry, Event, Hash, Head, How, LetterId, Limits, Ownership, Part, ReadError, Record, Session, SessionId,
+    Source, Spawn, Text, Usage,
+};
+use tokio::{
+    sync::{mpsc, oneshot, watch},
+    task::JoinHandle,
+};
+
+use crate::{
+    head::{after_the_opening, recorded_head},
+    hub::{OpenError, read},
+    ledger::Ledger,
+    run::{MAIL_MAX, Mail, Run, RunError, Seen},
+    spill::{content_hash, read_all, restore},
+    world::{Outfit, Outfits, World},
+};
+
+/// How often somebody looks again for a run that is just being opened.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// Encoded heads kept for sessions that begin alike; a tree has a few agents, not hundreds.
+const HEADS_MAX: usize = 64;
+
+pub(crate) struct Tree {
+    pub(crate) world: Arc<World>,
+    pub(crate) outfits: Arc<dyn Outfits>,
+    pub(crate) owner: Ownership,
+    pub(crate) ledger: Ledger,
+    seats: Mutex<HashMap<SessionId, Seat>>,
+    heads: Mutex<HashMap<Hash, Arc<[u8]>>>,
+    changed: watch::Sender<()>,
+}
+
+/// A session's place in the table.
+enum Seat {
+    /// Somebody opens it right now.
+    Opening,
+    Open(Route),
+}
+
+/// The way to a run.
+#[derive(Clone)]
+pub(crate) struct Route {
+    pub(crate) mail: mpsc::Sender<Mail>,
+    pub(crate) seen: watch::Receiver<Seen>,
+}
+
+/// Whose it is to open a session.
+pub(crate) enum Found {
+    Open(Route),
+    Opening,
+    /// Nobody has it; it is the caller's now.
+    Free(Reserved),
+}
+
+/// A seat that is kept until the run is there; given up when dropped.
+pub(crate) struct Reserved {
+    tree: Arc<Tree>,
+    id: SessionId,
+    kept: bool,
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        if !self.kept {
+            self.tree.seats().remove(&self.id);
+        }
+    }
+}
+
+/// What a child came to.
+pub(crate) struct Attended {
+    pub(crate) how: How,
+    /// The texts and the thoughts of its last words.
+    pub(crate) texts: Vec<String>,
+    pub(crate) reasoning: Vec<String>,
+    pub(crate) error: String,
+    pub(crate) usage: Usage,
+}
+
+impl Tree {
+    pub(crate) async fn new(
+        world: Arc<World>,
+        outfits: Arc<dyn Outfits>,
+        owner: Ownership,
+        limits: Limits,
+    ) -> Result<Arc<Self>, ReadError> {
+        let (mut spent, mut steps, mut tasks) = (Usage::default(), 0, 0);
+        for summary in world.log.summaries(Some(&owner.root)).await? {
+            spent += summary.usage;
+            steps += summary.steps;
+            tasks += u64::from(summary.parent.is_some());
+        }
+        let ledger = Ledger::new(limits, spent, steps, tasks);
+        let (changed, _) = watch::channel(());
+        Ok(Arc::new(Self { world, outfits, owner, ledger, seats: Mutex::default(), heads: Mutex::default(), changed }))
+    }
+
+    fn seats(&self) -> MutexGuard<'_, HashMap<SessionId, Seat>> {
+        self.seats.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The way to a session's run, if there is one.
+    pub(crate) fn route(&self, session: &SessionId) -> Option<Route> {
+        match self.seats().get(session) {
+            Some(Seat::Open(route)) => Some(route.clone()),
+            _ => None,
+        }
+    }
+
+    /// Every session that is run right now, as of its last append.
+    pub(crate) fn sessions(&self) -> Vec<Arc<Session>> {
+        let routes: Vec<Route> =
+            self.seats().values().filter_map(|seat| if let Seat::Open(route) = seat { Some(route.clone()) } else { None }).collect();
+        routes.iter().filter_map(|route| route.seen.borrow().clone().ok().flatten()).collect()
+    }
+
+    /// Somebody's watch has it, or will in a moment.
+    pub(crate) fn expects(&self, session: &SessionId) -> bool {
+        self.seats().contains_key(session) || self.sessions().iter().any(|open| open.tasks().contains_key(session))
+    }
+
+    pub(crate) fn seat(self: &Arc<Self>, session: &SessionId) -> Found {
+        let mut seats = self.seats();
+        match seats.get(session) {
+            Some(Seat::Open(route)) => Found::Open(route.clone()),
+            Some(Seat::Opening) => Found::Opening,
+            None => {
+                seats.insert(session.clone(), Seat::Opening);
+                Found::Free(Reserved { tree: self.clone(), id: session.clone(), kept: false })
+            }
+        }
+    }
+
+    /// Something was appended in some run.
+    pub(crate) fn note_change(&self) {
+        self.changed.send_replace(());
+    }
+
+    pub(crate) fn changes(&self) -> watch::Receiver<()> {
+        self.changed.subscribe()
+    }
+
+    /// The bytes a head becomes, shared by all who begin alike.
+    fn encoded(&self, outfit: &Outfit, head: &Head, hash: Option<&Hash>) -> Arc<[u8]> {
+        let Some(hash) = hash else { return outfit.model.encode_head(head) };
+        let mut heads = self.heads.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = heads.get(hash) {
+            return known.clone();
+        }
+        let encoded = outfit.model.encode_head(head);
+        if heads.len() < HEADS_MAX {
+            heads.insert(hash.clone(), encoded.clone());
+        }
+        encoded
+    }
+
+    /// A run of a session that was folded from `records`, beginning with `opening`.
+    pub(crate) async fn start(
+        self: &Arc<Self>,
+        mut seat: Reserved,
+        session: Session,
+        records: Vec<Record>,
+        mut outfit: Outfit,
+        mut opening: Vec<Mail>,
+    ) -> Result<RunHandle, OpenError> {
+        outfit.add_hooks_tools();
+        let begins = session.head() == 0;
+        let (recorded, mut notes) = recorded_head(&*self.world.log, &session, &records, &outfit).await?;
+        if begins && let Some(words) = outfit.initial.take() {
+            notes.push(Part::reminder(words));
+        }
+        let mut blobs = Vec::new();
+        let head = match recorded {
+            Some(head) => self.encoded(&outfit, &head, None),
+            None => {
+                let (hash, bytes) = stored(&outfit.head)?;
+                // The model's name is part of what was encoded.
+                let key = Hash::new(format!("{} {hash}", outfit.model.facts().name));
+                let encoded = self.encoded(&outfit, &outfit.head, Some(&key));
+                blobs.push((hash.clone(), bytes));
+                // After the first fact or the take-over, before anything that could open a turn.
+                let configure = Command::Configure { head: hash, model: outfit.model.facts().name.clone() };
+                opening.insert(after_the_opening(&opening), wish(configure));
+                encoded
+            }
+        };
+        let (mail, inbox) = mpsc::channel(MAIL_MAX);
+        let (seen, watcher) = watch::channel(Ok(None));
+        let mut run = Run {
+            world: self.world.clone(),
+            tree: self.clone(),
+            outfit: Arc::new(outfit),
+            session,
+            thread: Thread::default(),
+            body_bytes: head.len() as u64,
+            head,
+            messages: Vec::new(),
+            woven: Vec::new(),
+            inputs: HashMap::new(),
+            errands: HashMap::new(),
+            inbox,
+            mail: mail.clone(),
+            seen,
+            under_way: Default::default(),
+            slot: None,
+            reserved: Default::default(),
+            output_max: 0,
+            blobs,
+            notes,
+            memory: Arc::new(Mutex::default()),
+            grants: Vec::new(),
+            wake_at: None,
+            lane_full: false,
+            waits: None,
+        };
+        records.iter().for_each(|record| run.weave(record));
+        drop(records);
+        let looks = run.look_again();
+        if !looks.is_empty() {
+            opening.insert(after_the_opening(&opening) - 1, wish(Command::Rejudge { looks }));
+        }
+        let id = run.session.id().clone();
+        let task = tokio::spawn(run.go(opening));
+        self.seats().insert(id.clone(), Seat::Open(Route { mail: mail.clone(), seen: watcher.clone() }));
+        seat.kept = true;
+        Ok(RunHandle { tree: Arc::downgrade(self), id, mail, seen: watcher, task: Some(task) })
+    }
+
+    /// Opens a session that exists, whatever state its last owner left it in. `letters` and `then` are what is wanted of it.
+    pub(crate) async fn open(
+        self: &Arc<Self>,
+        seat: Reserved,
+        read: (Session, Vec<Record>),
+        letters: Vec<(Command, LetterId)>,
+        then: Vec<Command>,
+    ) -> Result<RunHandle, OpenError> {
+        let (folded, records) = read;
+        if folded.is_foreign() {
+            return Err(OpenError::Foreign);
+        }
+        let birth = folded.birth().ok_or(OpenError::Missing)?;
+        let outfit = self.outfits.outfit(folded.id(), birth).map_err(OpenError::Outfit)?;
+        let begun = folded.calls().iter().filter(|call| matches!(call.state, CallState::Running | CallState::Stopping));
+        let begun: Vec<_> = begun.map(|call| call.call.clone()).collect();
+        // What a lost owner's calls left running ends before they are said to be lost.
+        outfit.workspace.sweep(&begun).await;
+        // Letters that nobody took in come first: they were posted before whatever is wanted now. Answers come even before
+        // the take-over, which refuses what nobody has answered.
+        let (answers, others): (Vec<_>, Vec<_>) = letters.into_iter().partition(|(command, _)| matches!(command, Command::Answer { .. }));
+        let by_letter = |(command, letter)| Mail::Wish { command, letter: Some(letter), done: None };
+        let mut opening: Vec<Mail> = answers.into_iter().map(by_letter).collect();
+        opening.push(wish(Command::TakeOver));
+        opening.extend(others.into_iter().map(by_letter));
+        opening.extend(then.into_iter().map(wish));
+        self.start(seat, folded, records, outfit, opening).await
+    }
+
+    /// Sees that a task exists, has heard its prompt and runs, until its round is over.
+    pub(crate) async fn attend(
+        self: &Arc<Self>,
+        task: &SessionId,
+        spawn: &Spawn,
+        parent: &SessionId,
+        birth: impl Fn() -> Result<Birth, String>,
+    ) -> Result<Attended, RunError> {
+        let entry = Entry { source: Source::Prompt { session: parent.clone() }, ..Entry::user(spawn.entry.clone(), spawn.prompt.clone()) };
+        loop {
+            let (route, mine) = match self.seat(task) {
+                Found::Opening => {
+                    tokio::time::sleep(LOOK).await;
+                    continue;
+                }
+                Found::Open(route) => (route, None),
+                Found::Free(seat) => match self.open_task(seat, task, &entry, &birth).await {
+                    Ok(handle) => (handle.route(), Some(handle)),
+                    Err(OpenError::Unavailable(why)) => return Err(RunError::Unavailable(why)),
+                    Err(OpenError::Held { .. } | OpenError::Missing) => return Err(RunError::Moved),
+                    Err(OpenError::Foreign) => return Err(RunError::Foreign),
+                    Err(OpenError::Outfit(words)) => return Ok(Attended::never_ran(words)),
+                },
+            };
+            let session = loop {
+                let Some(session) = follow(route.clone(), &entry).await? else { break None };
+                match &mine {
+                    // Words may have come in meanwhile: then it goes on, and so does the watch.
+                    Some(handle) if !handle.finish().await => tokio::task::yield_now().await,
+                    _ => break Some(session),
+                }
+            };
+            let Some(session) = session else { continue };
+            if let Some(handle) = mine {
+                handle.close().await;
+            }
+            return self.result(&session).await.map_err(|error| RunError::Unavailable(error.to_string()));
+        }
+    }
+
+    async fn open_task(
+        self: &Arc<Self>,
+        seat: Reserved,
+        task: &SessionId,
+        entry: &Entry,
+        birth: impl Fn() -> Result<Birth, String>,
+    ) -> Result<RunHandle, OpenError> {
+        match read(&*self.world.log, task).await {
+            Ok(read) => {
+                let unheard = !read.0.queue().knows(&entry.id);
+                let then = unheard.then(|| Command::Say(entry.clone())).into_iter().collect();
+                self.open(seat, read, Vec::new(), then).await
+            }
+            Err(OpenError::Missing) => {
+                let birth = birth().map_err(OpenError::Outfit)?;
+                let outfit = self.outfits.outfit(task, &birth).map_err(OpenError::Outfit)?;
+                let opening = vec![wish(Command::Create(Box::new(birth.into_created()))), wish(Command::Say(entry.clone()))];
+                self.start(seat, Session::new(task.clone()), Vec::new(), outfit, opening).await
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What a settled session's last round came to.
+    async fn result(&self, session: &Session) -> Result<Attended, ReadError> {
+        let (log, round) = (&*self.world.log, session.round());
+        let mut attended = Attended {
+            how: round.how,
+            texts: Vec::new(),
+            reasoning: Vec::new(),
+            error: if round.how == How::Completed { String::new() } else { round.error.clone() },
+            usage: round.usage,
+        };
+        let mut said = match (round.how, round.reply) {
+            (How::Completed | How::Limit, Some(reply)) => log.read(session.id(), reply - 1, 1).await?,
+            // It did not get to its last words: what it had said is better than nothing.
+            _ => read_all(log, session.id(), 0).await?,
+        };
+        restore(log, &mut said).await?;
+        let since = said.iter().rposition(|record| matches!(record.event, Event::Ended { round: ended, .. } if ended < round.number));
+        for record in said[since.map_or(0, |at| at + 1)..].iter().rev() {
+            let parts = match &record.event {
+                Event::Replied { parts, author: None, .. } => parts.clone(),
+                Event::StepFailed { partial, retry_at: None, .. } => vec![Part::text(partial.clone())],
+                _ => continue,
+            };
+            attended.take(&parts);
+            if !attended.texts.is_empty() {
+                break;
+            }
+        }
+        Ok(attended)
+    }
+}
+
+impl Attended {
+    fn never_ran(words: String) -> Self {
+        Self { how: How::Failed, texts: Vec::new(), reasoning: Vec::new(), error: words, usage: Usage::default() }
+    }
+
+    fn take(&mut self, parts: &[Part]) {
+        let words = |text: &Text| text.inline().unwrap_or_default().to_owned();
+        (self.texts, self.reasoning) = (Vec::new(), Vec::new());
+        for part in parts {
+            match part {
+                Part::Text { text, .. } if !text.is_blank() => self.texts.push(words(text)),
+                Part::Reasoning { text, .. } if !text.is_blank() => self.reasoning.push(words(text)),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Waits until a run has heard an entry and settled; `None` when the run is gone and the session must be opened anew.
+async fn follow(route: Route, entry: &Entry) -> Result<Option<Arc<Session>>, RunError> {
+    let mut seen = route.seen;
+    let mut told = false;
+    loop {
+        let now = seen.borrow_and_update().clone()?;
+        if let Some(session) = now {
+            let heard = session.queue().knows(&entry.id);
+            if heard && session.is_settled() {
+                return Ok(Some(session));
+            }
+            if !heard && !told {
+                told = true;
+                if route.mail.send(wish(Command::Say(entry.clone()))).await.is_err() {
+                    return Ok(None);
+                }
+            }
+        }
+        if seen.changed().await.is_err() {
+            return Ok(None);
+        }
+    }
+}
+
+/// A head as its blob.
+pub(crate) fn stored(head: &Head) -> Result<(Hash, Arc<[u8]>), OpenError> {
+    let bytes = serde_json::to_vec(head).map_err(|error| OpenError::Unavailable(error.to_string()))?;
+    Ok((content_hash(&bytes), bytes.into()))
+}
+
+pub(crate) fn wish(command: Command) -> Mail {
+    Mail::Wish { command, letter: None, done: None }
+}
+
+/// The owner of a run: when it is dropped, the run ends.
+pub(crate) struct RunHandle {
+    /// The tree lives as long as its runs: when the last is gone, it is free for others.
+    tree: Weak<Tree>,
+    id: SessionId,
+    mail: mpsc::Sender<Mail>,
+    seen: watch::Receiver<Seen>,
+    task: Option<JoinHandle<()>>,
+}
+
+impl Drop for RunHandle {
+    fn drop(&mut self) {
+        if let Some(task) = &self.task {
+            task.abort();
+        }
+        if let Some(tree) = self.tree.upgrade() {
+            tree.seats().remove(&self.id);
+        }
+    }
+}
+
+/// How long closing waits for a run to end what it has under way.
+const CLOSE_MAX: Duration = Duration::from_secs(6);
+
+impl RunHandle {
+    pub(crate) fn id(&self) -> &SessionId {
+        &self.id
+    }
+
+    pub(crate) fn tree(&self) -> &Weak<Tree> {
+        &self.tree
+    }
+
+    pub(crate) fn route(&self) -> Route {
+        Route { mail: self.mail.clone(), seen: self.seen.clone() }
+    }
+
+    /// Ends the run if nothing is left to do. `false`: something came in meanwhile, and it goes on.
+    pub(crate) async fn finish(&self) -> bool {
+        let (done, ended) = oneshot::channel();
+        let sent = self.mail.send(Mail::Finish { done }).await;
+        sent.is_err() || ended.await.unwrap_or(true)
+    }
+
+    /// Ends the run at once, whatever it does, and waits until it has let go.
+    pub(crate) async fn close(mut self) {
+        if let Some(task) = self.task.take() {
+            task.abort();
+            let _ = tokio::time::timeout(CLOSE_MAX, task).await;
+        }
+    }
+}
