@@ -6,8 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use posse_session::{
-    CallId, EntryId, Event, Finish, How, ModelFailure, Outcome, Part, Record, Seq, SessionId, Spawn, Summary, Text, Timestamp, To,
-    Usage,
+    CallId, EntryId, Event, Finish, How, ModelFailure, Outcome, Part, Record, Seq, SessionId, Spawn, Summary, Text, Timestamp, To, Usage,
 };
 use serde_json::{Map, Value, json};
 
@@ -82,6 +81,20 @@ enum End<'a> {
     Task(How, &'a Text),
 }
 
+/// An entry that waits to be said: since when, what, and who is to answer it.
+struct Waiting<'a> {
+    at: Timestamp,
+    parts: Vec<Value>,
+    agent: Option<&'a str>,
+    model: Option<&'a str>,
+}
+
+impl Waiting<'_> {
+    fn plain(at: Timestamp, parts: &[Part]) -> Self {
+        Self { at, parts: parts.iter().filter_map(part).collect(), agent: None, model: None }
+    }
+}
+
 struct Export<'a> {
     summary: &'a Summary,
     setting: Setting<'a>,
@@ -90,12 +103,18 @@ struct Export<'a> {
     /// Everything that is known of the calls, whenever it was recorded.
     calls: HashMap<&'a CallId, CallFacts<'a>>,
     /// Entries that wait to be said.
-    queued: HashMap<&'a EntryId, (Timestamp, Vec<Part>)>,
+    queued: HashMap<&'a EntryId, Waiting<'a>>,
     messages: Vec<Message>,
     /// The user message that is being answered.
     asked: String,
     model: String,
     step_at: Timestamp,
+    /// Who answers this turn and on which model, if not the session's own.
+    turn: (Option<String>, Option<String>),
+    /// The turn goes on: the last reply called something.
+    in_turn: bool,
+    /// In whose name the kernel spoke last.
+    author: String,
     /// Failures of the step that is being tried again.
     retries: Vec<Value>,
     last_time: u64,
@@ -114,6 +133,9 @@ impl<'a> Export<'a> {
             asked: String::new(),
             model: summary.model.clone(),
             step_at: summary.created,
+            turn: (None, None),
+            in_turn: false,
+            author: String::new(),
             retries: Vec::new(),
             last_time: 0,
         }
@@ -123,20 +145,26 @@ impl<'a> Export<'a> {
         match &record.event {
             Event::Created { recipe, .. } => self.model.clone_from(&recipe.model),
             Event::Configured { model, .. } => self.model.clone_from(model),
-            Event::Queued { entry } => drop(self.queued.insert(&entry.id, (record.at, entry.parts.clone()))),
+            Event::Queued { entry } => drop(self.queued.insert(&entry.id, Waiting::plain(record.at, &entry.parts))),
+            Event::Expanded { entry, parts, agent, model, .. } => {
+                let at = self.queued.get(entry).map_or(record.at, |waiting| waiting.at);
+                let waiting = Waiting { agent: agent.as_deref(), model: model.as_deref(), ..Waiting::plain(at, parts) };
+                self.queued.insert(entry, waiting);
+            }
             Event::TaskEnded { result, to: To::Queue { entry }, .. } => {
-                drop(self.queued.insert(entry, (record.at, vec![Part::reminder(result.clone())])));
+                drop(self.queued.insert(entry, Waiting::plain(record.at, &[Part::reminder(result.clone())])));
             }
             Event::StepStarted { took, notes, .. } => self.step(record, took, notes),
             Event::Replied { .. } => self.reply(record),
             Event::StepFailed { retry_at: Some(_), error, failure, .. } => {
                 let error = problem(*failure, error);
-                self.retries.push(json!({"type": "retry", "attempt": self.retries.len() + 1, "error": error, "time": {"created": record.at.0}}));
+                self.retries
+                    .push(json!({"type": "retry", "attempt": self.retries.len() + 1, "error": error, "time": {"created": record.at.0}}));
             }
             Event::StepFailed { retry_at: None, error, failure, partial, usage, .. } => {
                 let parts = if partial.is_blank() { Vec::new() } else { vec![json!({"type": "text", "text": words(partial)})] };
                 let retries = std::mem::take(&mut self.retries);
-                let mut info = self.assistant_info(record, &self.summary.agent, *usage);
+                let mut info = self.assistant_info(record, self.agent(), *usage);
                 info["error"] = problem(*failure, error);
                 self.push(record, info, retries.into_iter().chain(parts).collect());
             }
@@ -148,17 +176,26 @@ impl<'a> Export<'a> {
 
     fn step(&mut self, record: &'a Record, took: &'a [EntryId], notes: &[Part]) {
         self.step_at = record.at;
-        let mut notes: Vec<Value> = notes.iter().filter_map(part).collect();
-        let said: Vec<_> = took.iter().filter_map(|id| self.queued.remove(id).map(|(at, parts)| (id, at, parts))).collect();
+        if !self.in_turn {
+            self.turn = (None, None);
+        }
+        // Whatever its form, nobody typed it.
+        let synthetic = |mut note: Value| {
+            note["synthetic"] = true.into();
+            note
+        };
+        let mut notes: Vec<Value> = notes.iter().filter_map(part).map(synthetic).collect();
+        let said: Vec<_> = took.iter().filter_map(|id| self.queued.remove(id).map(|waiting| (id, waiting))).collect();
         let count = said.len();
-        for (place, (id, at, parts)) in said.into_iter().enumerate() {
-            let mut parts: Vec<Value> = parts.iter().filter_map(part).collect();
+        for (place, (id, mut waiting)) in said.into_iter().enumerate() {
             if place + 1 == count {
-                parts.append(&mut notes);
+                waiting.parts.append(&mut notes);
             }
-            let info = self.user_info(id.as_str(), at);
-            self.last_time = self.last_time.max(at.0);
-            self.put(record.seq, id.as_str().to_owned(), info, parts);
+            self.turn.0 = waiting.agent.map(str::to_owned).or(self.turn.0.take());
+            self.turn.1 = waiting.model.map(str::to_owned).or(self.turn.1.take());
+            let info = self.user_info(id.as_str(), waiting.at);
+            self.last_time = self.last_time.max(waiting.at.0);
+            self.put(record.seq, id.as_str().to_owned(), info, waiting.parts);
         }
         // What the kernel says between two answers is a message of its own.
         if !notes.is_empty() {
@@ -168,21 +205,30 @@ impl<'a> Export<'a> {
         }
     }
 
+    /// Who answers now.
+    fn agent(&self) -> &str {
+        self.turn.0.as_deref().unwrap_or(&self.summary.agent)
+    }
+
+    fn model(&self) -> (&str, &str) {
+        model(self.turn.1.as_deref().unwrap_or(&self.model))
+    }
+
     fn user_info(&mut self, id: &str, at: Timestamp) -> Value {
         self.asked = id.to_owned();
-        let (provider, model) = model(&self.model);
+        let (provider, model) = self.model();
         json!({
             "id": id,
             "sessionID": self.summary.session.as_str(),
             "role": "user",
             "time": {"created": at.0},
-            "agent": self.summary.agent,
+            "agent": self.agent(),
             "model": {"providerID": provider, "modelID": model},
         })
     }
 
     fn assistant_info(&self, record: &Record, agent: &str, usage: Usage) -> Value {
-        let (provider, model) = model(&self.model);
+        let (provider, model) = self.model();
         json!({
             "id": "",
             "sessionID": self.summary.session.as_str(),
@@ -200,10 +246,15 @@ impl<'a> Export<'a> {
     }
 
     fn reply(&mut self, record: &'a Record) {
-        let Event::Replied { parts: said, usage, finish, author, .. } = &record.event else { return };
-        let calls = called_by(self.facts, record.seq);
+        let Event::Replied { parts: said, calls, usage, finish, author, .. } = &record.event else { return };
+        let calls = called_by(self.facts, record.seq, *calls);
         let reason = reason(*finish, !calls.is_empty());
-        let agent = author.clone().unwrap_or_else(|| self.summary.agent.clone());
+        if let Some(named) = author.as_ref().filter(|author| !author.is_empty()) {
+            self.author.clone_from(named);
+        }
+        // What is said in nobody's name is said for whom the kernel spoke last.
+        let agent = if author.is_some() { self.author.clone() } else { self.agent().to_owned() };
+        self.in_turn = !calls.is_empty();
         let mut info = self.assistant_info(record, &agent, *usage);
         info["finish"] = reason.into();
         let ended = calls.iter().filter_map(|call| self.calls.get(call)?.ended.as_ref()).map(|(at, _)| *at).max();
@@ -229,9 +280,7 @@ impl<'a> Export<'a> {
         for (hash, path) in calls.iter().filter_map(|call| self.calls.get(call)).flat_map(changed_files) {
             parts.push(json!({"type": "patch", "hash": hash, "files": [path]}));
         }
-        parts.extend(
-            by_model.then(|| json!({"type": "step-finish", "reason": reason, "cost": usage.cost_usd, "tokens": tokens(*usage)})),
-        );
+        parts.extend(by_model.then(|| json!({"type": "step-finish", "reason": reason, "cost": usage.cost_usd, "tokens": tokens(*usage)})));
         self.push(record, info, parts);
     }
 
@@ -390,15 +439,15 @@ fn about(event: &Event) -> Option<&CallId> {
     }
 }
 
-/// The calls of the reply at this place: they follow it before anything else is said.
-fn called_by(facts: &[Record], reply: Seq) -> Vec<&CallId> {
+/// The calls of the reply at this place: so many follow it before anything else is called.
+fn called_by(facts: &[Record], reply: Seq, calls: u64) -> Vec<&CallId> {
     let after = &facts[facts.partition_point(|record| record.seq <= reply)..];
     let until = after.iter().take_while(|record| !matches!(record.event, Event::Replied { .. } | Event::StepStarted { .. }));
     let called = until.filter_map(|record| match &record.event {
         Event::Called { call, .. } => Some(call),
         _ => None,
     });
-    called.collect()
+    called.take(usize::try_from(calls).unwrap_or(usize::MAX)).collect()
 }
 
 /// A part of an entry, a note or a reply; calls have their own, and what only a provider understands has none.
@@ -413,8 +462,11 @@ fn part(part: &Part) -> Option<Value> {
             json!({"type": "file", "mime": mime, "filename": name, "url": url})
         }
         Part::Agent { name } => json!({"type": "agent", "name": name}),
-        Part::Subtask { agent, description, prompt, command } => {
+        Part::Subtask { agent, description, prompt, command, model: wanted, .. } => {
             let mut fields = json!({"type": "subtask", "agent": agent, "description": description, "prompt": words(prompt)});
+            if let Some((provider, model)) = wanted.as_deref().map(model) {
+                fields["model"] = json!({"providerID": provider, "modelID": model});
+            }
             if let Some(command) = command {
                 fields["command"] = command.as_str().into();
             }

@@ -1,6 +1,6 @@
 //! A session as a person reads it: who said what, and what came of each call. Knows facts, nothing of terminals.
 
-use posse_session::{Event, Outcome, Part, Record, Source, Text};
+use posse_session::{Event, How, Outcome, Part, Record, Source, Summary, Text, To};
 
 use crate::words;
 
@@ -17,6 +17,11 @@ pub fn said(parts: &[Part]) -> String {
         })
         .collect();
     texts.join("\n\n")
+}
+
+/// A session and a short account of it that somebody wrote.
+pub fn summed_up(summary: &Summary, account: &str) -> String {
+    format!("{}  {}  {}\n\n{}", summary.session, words::status(summary.status), summary.title, account.trim())
 }
 
 /// Who said what, one block per message or call.
@@ -39,6 +44,13 @@ pub fn transcript(facts: &[Record]) -> Vec<String> {
                 blocks.push(format!("    = {}, by {}", words::answer(answer), words::answered_by(*by, answer)));
             }
             Event::CallFinished { outcome, .. } => blocks.push(indented(outcome)),
+            Event::TaskStarted { task, spawn, round, .. } => {
+                let again = if 1 < *round { format!(" (round {round})") } else { String::new() };
+                blocks.push(format!("    → {} works on it in {task}{again}", spawn.agent));
+            }
+            Event::TaskEnded { how, result, to: To::Call { .. }, .. } => blocks.push(indented(&told(*how, result))),
+            Event::TaskEnded { task, how, .. } => blocks.push(format!("  ← {task} {}", words::ended(*how))),
+            Event::Detached { task } => blocks.push(format!("  ! {task} goes on in the background")),
             Event::StepFailed { error, retry_at, .. } => {
                 let again = if retry_at.is_some() { " (tried again)" } else { "" };
                 blocks.push(format!("  ! {error}{again}"));
@@ -59,6 +71,15 @@ fn speaker(source: &Source) -> &str {
         Source::Task { .. } => "task",
         Source::Agent { name, .. } | Source::Hook { name } | Source::Plugin { name } => name,
         Source::Timer => "timer",
+    }
+}
+
+/// The end of a task as the outcome of the call that waited for it.
+fn told(how: How, result: &Text) -> Outcome {
+    match how {
+        How::Completed | How::Limit => Outcome::done(result.clone()),
+        How::Failed => Outcome::failed(result.clone()),
+        How::Stopped => Outcome::cancelled(result.clone()),
     }
 }
 

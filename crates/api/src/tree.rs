@@ -3,12 +3,12 @@
 //! Made from views alone, so a tree of a thousand sessions costs one query. Knows nothing of terminals: lines are cut to a
 //! width by whoever draws them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use posse_session::{AskId, Kind, SessionId, Status, Summary, Timestamp, Usage};
 use serde::Serialize;
 
-use crate::words;
+use crate::{ClientError, words};
 
 /// One session at its place in a tree.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -133,6 +133,16 @@ pub fn names(all: &[Summary]) -> HashMap<&SessionId, &str> {
     all.iter().flat_map(|summary| &summary.named).map(|(name, task)| (task, name.as_str())).collect()
 }
 
+/// The task of this name. `None`: there is none.
+pub fn named(all: &[Summary], name: &str) -> Result<Option<SessionId>, ClientError> {
+    let tasks: BTreeSet<&SessionId> =
+        all.iter().flat_map(|summary| &summary.named).filter(|(known, _)| known == name).map(|(_, task)| task).collect();
+    match tasks.len() {
+        0 | 1 => Ok(tasks.first().map(|task| (*task).clone())),
+        _ => Err(ClientError::Ambiguous { prefix: name.to_owned(), matches: tasks.into_iter().map(ToString::to_string).collect() }),
+    }
+}
+
 /// The session and those below it, each after its parent, brothers in the order of their birth. Empty when it is unknown.
 pub fn tree(all: &[Summary], of: &SessionId, running: bool, now: Timestamp) -> Vec<Node> {
     let mut children: HashMap<&SessionId, Vec<&Summary>> = HashMap::new();
@@ -142,8 +152,8 @@ pub fn tree(all: &[Summary], of: &SessionId, running: bool, now: Timestamp) -> V
             children.entry(parent).or_default().push(summary);
         }
     }
-    // Taken from the end, so the youngest comes first.
-    children.values_mut().for_each(|list| list.sort_by(|a, b| (b.created, &b.session).cmp(&(a.created, &a.session))));
+    // Ids sort as they were given; taken from the end, so the youngest comes first.
+    children.values_mut().for_each(|list| list.sort_by(|a, b| b.session.cmp(&a.session)));
     let mut left: Vec<(&Summary, usize)> = all.iter().filter(|summary| summary.session == *of).take(1).map(|top| (top, 0)).collect();
     let names = names(all);
     let mut nodes = Vec::new();
@@ -259,11 +269,7 @@ fn who(node: &Node) -> String {
 fn facts(node: &Node, now: Timestamp) -> String {
     let total = match node.below {
         0 => String::new(),
-        below => format!(
-            " · with {below} below {} tokens {}",
-            words::tokens(node.subtree.tokens()),
-            words::money(node.subtree.cost_usd)
-        ),
+        below => format!(" · with {below} below {} tokens {}", words::tokens(node.subtree.tokens()), words::money(node.subtree.cost_usd)),
     };
     let no_process = if is_left(node) { " (no process)" } else { "" };
     format!(

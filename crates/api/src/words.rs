@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use posse_session::{Answer, By, Decision, Hold, Scope, Status, Summary, Touch, Usage, Verdict};
+use posse_session::{Answer, By, Decision, Hold, How, Scope, Status, Summary, Touch, Usage, Verdict};
 
 use crate::{Denial, Refused};
 
@@ -15,6 +15,16 @@ pub fn status(status: Status) -> &'static str {
         Status::Failed => "failed",
         Status::Stopped => "stopped",
         Status::Limit => "limit",
+    }
+}
+
+/// How a task ended.
+pub fn ended(how: How) -> &'static str {
+    match how {
+        How::Completed => "completed",
+        How::Failed => "failed",
+        How::Stopped => "stopped",
+        How::Limit => "ended at a limit",
     }
 }
 

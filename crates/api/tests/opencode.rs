@@ -5,12 +5,9 @@ mod support;
 use std::collections::HashMap;
 
 use posse_api::{Setting, opencode};
-use posse_session::{
-    CallId, Delivery, Entry, EntryId, Event, Finish, How, ModelFailure, Outcome, Part, Priority, Record, SessionId, Source, Timestamp,
-    To, Usage,
-};
+use posse_session::{CallId, Entry, EntryId, Event, Finish, How, ModelFailure, Outcome, Part, Record, SessionId, Timestamp, To, Usage};
 use serde_json::{Value, json};
-use support::{BORN, Story};
+use support::{BORN, Story, read};
 
 const SETTING: Setting<'static> = Setting { version: "0.1.0", project: "/home/me/project" };
 
@@ -36,18 +33,16 @@ fn child() -> Story {
 
 /// The user ran a command that is a subtask: the kernel calls `task` in the name of its agent, then the primary goes on.
 fn subtask(how: How, result: &str) -> Story {
-    let parts = vec![Part::Subtask {
-        agent: "explore".into(),
-        description: "Explore codebase".into(),
-        prompt: "Find all test files".into(),
-        command: Some("/explore".into()),
-    }];
-    let id = EntryId::new("msg_01USER");
-    let entry = Entry { id, source: Source::User, delivery: Delivery::NextStep, priority: Priority::Next, parts };
+    let subtask = json!({
+        "type": "subtask", "agent": "explore", "description": "Explore codebase", "prompt": "Find all test files", "command": "/explore"
+    });
+    let typed = Entry::user(EntryId::new("msg_01USER"), "/explore test files");
+    let expanded = json!({"type": "expanded", "entry": "msg_01USER", "parts": [subtask]});
     let input = r#"{"prompt":"Find all test files","description":"Explore codebase","subagent_type":"explore","command":"/explore"}"#;
     let said = vec![Part::Call { call: CallId::new("call_t") }];
     Story::root("ses_r")
-        .and(Event::Queued { entry })
+        .and(Event::Queued { entry: typed })
+        .and(read(expanded))
         .after(5)
         .step(0, &["msg_01USER"], Vec::new())
         .and(Event::Replied {
@@ -64,7 +59,7 @@ fn subtask(how: How, result: &str) -> Story {
         .delegates("call_t", "ses_child", "explore", None)
         .after(100)
         .hears("call_t", "ses_child", how, result)
-        .step(1, &[], vec![Part::reminder("Summarize the task tool output above and continue with your task.")])
+        .step(1, &[], vec![Part::text("Summarize the task tool output above and continue with your task.")])
         .after(50)
         .replies(1, vec![Part::text("There are 15 test files.")], 0)
         .ends(How::Completed, "")
@@ -130,7 +125,10 @@ fn a_subtask_is_exported_as_the_three_messages_of_the_seed() {
     assert_eq!(messages[2], synthetic);
 
     let primary = &messages[3];
-    assert_eq!((&primary["info"]["agent"], &primary["info"]["parentID"], &primary["info"]["finish"]), (&json!("build"), id, &json!("stop")));
+    assert_eq!(
+        (&primary["info"]["agent"], &primary["info"]["parentID"], &primary["info"]["finish"]),
+        (&json!("build"), id, &json!("stop"))
+    );
     let kinds: Vec<&str> = primary["parts"].as_array().unwrap().iter().map(|part| part["type"].as_str().unwrap()).collect();
     assert_eq!(kinds, ["step-start", "text", "step-finish"]);
     assert_eq!(primary["info"]["cost"], 0.25);
@@ -187,8 +185,7 @@ fn varied() -> Story {
         Part::File { mime: "text/plain".into(), name: "main.rs".into(), data: None },
         Part::Agent { name: "explore".into() },
     ];
-    let id = EntryId::new("msg_01USER");
-    let entry = Entry { id, source: Source::User, delivery: Delivery::NextStep, priority: Priority::Next, parts };
+    let entry = Entry { parts, ..Entry::user(EntryId::new("msg_01USER"), "") };
     let failed = |retry_at: Option<Timestamp>, failure, partial: &str| Event::StepFailed {
         step: 0,
         failure,
@@ -271,6 +268,67 @@ fn every_part_and_every_state_has_its_shape() {
     assert_eq!(export["info"]["model"], json!({"id": "m1", "providerID": "mock"}));
     let text = export.to_string();
     assert!(!text.contains("secret signature") && !text.contains("the whole file as it was"), "{text}");
+}
+
+#[test]
+fn a_turn_of_another_agent_an_answer_in_its_name_and_calls_of_a_command() {
+    let expanded = json!({
+        "type": "expanded", "entry": "msg_01B", "agent": "plan", "model": "other/m2", "parts": [{"type": "text", "text": "the template"}]
+    });
+    let kernel = |parts, calls, author: &str| Event::Replied {
+        step: 1,
+        parts,
+        calls,
+        usage: Usage::default(),
+        finish: Finish::Stop,
+        author: Some(author.into()),
+    };
+    let story = Story::root("ses_r")
+        .says("msg_01A", "one")
+        .step(0, &["msg_01A"], Vec::new())
+        .replies(0, vec![Part::text("first")], 0)
+        .says("msg_01B", "/command")
+        .and(read(json!({"type": "expanding", "entry": "msg_01B", "calls": 1})))
+        .calls("call_e", "bash", "git log", "{}")
+        .finishes("call_e", Outcome::done("a log"))
+        .and(read(expanded))
+        .step(1, &["msg_01B"], Vec::new())
+        .replies(1, vec![Part::Call { call: CallId::new("call_1") }], 1)
+        .calls("call_1", "read", "a", "{}")
+        .finishes("call_1", Outcome::done("a"))
+        .step(2, &[], Vec::new())
+        .replies(2, vec![Part::text("second")], 0)
+        .says("msg_01C", "three")
+        .step(3, &["msg_01C"], Vec::new())
+        .and(kernel(vec![Part::Call { call: CallId::new("call_2") }], 1, "explore"))
+        .calls("call_2", "agent", "x", "{}")
+        .step(4, &[], Vec::new())
+        .and(kernel(vec![Part::text("its own answer")], 0, ""));
+    let export = exported(&story, &[]);
+    let messages = export["messages"].as_array().unwrap();
+    let told: Vec<(&str, &str, Vec<&str>)> = messages
+        .iter()
+        .map(|message| {
+            let model = message["info"]["modelID"].as_str().or(message["info"]["model"]["modelID"].as_str()).unwrap();
+            let kinds = message["parts"].as_array().unwrap().iter().map(|part| part["type"].as_str().unwrap()).collect();
+            (message["info"]["agent"].as_str().unwrap(), model, kinds)
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("build", "m1", vec!["text"]),
+            ("build", "m1", vec!["step-start", "text", "step-finish"]),
+            ("plan", "m2", vec!["text"]),
+            ("plan", "m2", vec!["step-start", "tool", "step-finish"]),
+            ("plan", "m2", vec!["step-start", "text", "step-finish"]),
+            ("build", "m1", vec!["text"]),
+            ("explore", "m1", vec!["tool"]),
+            ("explore", "m1", vec!["text"]),
+        ]
+    );
+    assert_eq!(messages[2]["parts"][0]["text"], "the template");
+    assert_eq!(story.summary().steps, 3, "what the kernel says is no call of a model");
 }
 
 #[test]

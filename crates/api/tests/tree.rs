@@ -2,7 +2,7 @@
 
 mod support;
 
-use posse_api::{WaitsFor, branches, is_task, shown_status, task_lines, tree, tree_lines, words};
+use posse_api::{WaitsFor, branches, is_task, named, shown_status, summed_up, task_lines, transcript, tree, tree_lines, words};
 use posse_session::{By, Event, Hold, How, Outcome, Part, SessionId, Status, Summary, Timestamp};
 use support::{BORN, Story};
 
@@ -147,6 +147,45 @@ fn a_second_round_is_no_failure_any_more_and_begins_anew() {
 }
 
 #[test]
+fn a_task_is_meant_by_its_name_unless_several_have_it() {
+    let mut all = team();
+    assert_eq!(named(&all, "tester").unwrap(), Some(SessionId::new("ses_b")));
+    assert_eq!(named(&all, "test").unwrap(), None, "a name is whole");
+    all.push(Story::root("ses_o").delegates("call_9", "ses_p", "general", Some("tester")).summary());
+    assert_eq!(named(&all, "tester").unwrap_err().to_string(), "tester could be any of these: ses_b, ses_p");
+}
+
+#[test]
+fn a_transcript_says_who_worked_on_a_call_and_what_came_of_it() {
+    let story = Story::root("ses_r")
+        .says("msg_1", "go")
+        .step(0, &["msg_1"], Vec::new())
+        .replies(0, vec![Part::text("I ask around.")], 2)
+        .calls("call_1", "agent", "layout", "{}")
+        .calls("call_2", "agent", "tests", "{}")
+        .delegates("call_1", "ses_a", "explore", None)
+        .delegates("call_2", "ses_b", "general", None)
+        .hears("call_1", "ses_a", How::Completed, "found it")
+        .hears("call_2", "ses_b", How::Failed, "the model failed")
+        .and(Event::Detached { task: SessionId::new("ses_c") });
+    assert_eq!(
+        transcript(&story.facts).join("\n"),
+        "\
+you: go
+agent: I ask around.
+  ▸ agent layout
+  ▸ agent tests
+    → explore works on it in ses_a
+    → general works on it in ses_b
+    found it
+    (failed)
+    the model failed
+  ! ses_c goes on in the background"
+    );
+    assert_eq!(summed_up(&story.summary(), " It was looked at.\n"), "ses_r  running  look around\n\nIt was looked at.");
+}
+
+#[test]
 fn branches_are_drawn_from_depths() {
     let drawn = |depths: &[usize]| branches(depths).into_iter().map(|(own, _)| own).collect::<Vec<_>>();
     assert_eq!(drawn(&[0, 1, 2, 2, 1]), ["", "├─ ", "│  ├─ ", "│  └─ ", "└─ "]);
@@ -173,5 +212,8 @@ fn times_and_counts_are_as_exact_as_it_matters() {
     for (seconds, expected) in [(0.064, "0.06 s"), (3.21, "3.2 s"), (59.94, "59.9 s"), (60.0, "1 min"), (7_300.0, "2 h")] {
         assert_eq!(words::seconds(seconds), expected);
     }
-    assert_eq!((words::count(1, "call"), words::count(0, "call"), words::count(5, "agent")), ("1 call".into(), "0 calls".into(), "5 agents".into()));
+    assert_eq!(
+        (words::count(1, "call"), words::count(0, "call"), words::count(5, "agent")),
+        ("1 call".into(), "0 calls".into(), "5 agents".into())
+    );
 }

@@ -62,6 +62,9 @@ pub(crate) enum Cmd {
     /// Sessions of this directory: list, show, tree, export, resume, stop, undo, remove
     #[command(subcommand)]
     Sessions(SessionsCmd),
+    /// Agents: list, show, check what files define, create one
+    #[command(subcommand)]
+    Agents(AgentsCmd),
     /// Tasks of this directory's sessions: what runs, what it waits for, what it costs
     Tasks(TasksArgs),
     /// What waits for your permission, and answering it from any terminal
@@ -233,6 +236,9 @@ pub(crate) enum SessionsCmd {
         /// Instead: which agent changed which file, here and in the sessions below
         #[arg(long)]
         edits: bool,
+        /// Instead: a short account, written by a model
+        #[arg(long, conflicts_with = "edits")]
+        summary: bool,
         #[arg(long, value_enum, default_value_t = Listing::Text)]
         format: Listing,
     },
@@ -272,6 +278,40 @@ pub(crate) enum SessionsCmd {
     },
     /// Removes a session for good
     Rm { id: String },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum AgentsCmd {
+    /// Who there is here: name, mode, model, what it is for, where it is defined
+    List {
+        #[arg(long, value_enum, default_value_t = Listing::Text)]
+        format: Listing,
+    },
+    /// Everything about one agent: the tools it is offered, its rules in order, its prompt
+    Show {
+        name: String,
+        #[arg(long, value_enum, default_value_t = Listing::Text)]
+        format: Listing,
+    },
+    /// What was tolerated in agent, command and skill files, with file and line
+    Check {
+        /// A file or a folder, also one that does not count here; everything that counts if left out
+        path: Option<PathBuf>,
+        #[arg(long, value_enum, default_value_t = Listing::Text)]
+        format: Listing,
+    },
+    /// Has a model write a new subagent, and puts it into .posse/agents
+    Create {
+        /// What it should do, and when it should be called; asked for on a terminal
+        #[arg(long, value_name = "TEXT")]
+        description: Option<String>,
+        /// provider/model, or an alias: who writes it
+        #[arg(short = 'm', long, value_name = "MODEL")]
+        model: Option<String>,
+        /// For all projects: into your own agents folder
+        #[arg(long)]
+        user: bool,
+    },
 }
 
 #[derive(Debug, ClapArgs)]

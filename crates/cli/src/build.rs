@@ -223,12 +223,27 @@ pub(crate) fn dialect(config: &Config, flag: Option<&str>) -> Result<Dialect, Fa
     }
 }
 
+/// Whether a named agent answers itself, in the session it was named in.
+pub(crate) fn mention_switches(config: &Config) -> Result<bool, Failure> {
+    let Some(later) = config.later.iter().rev().find(|later| later.key == "mention" && later.trusted) else { return Ok(false) };
+    match later.value.as_str() {
+        Some("hint") => Ok(false),
+        Some("switch") => Ok(true),
+        _ => Err(Failure::usage(format!("{}: mention: expected \"hint\" or \"switch\"", later.origin))),
+    }
+}
+
 /// Where the tools of this folder act, and what they keep off.
 pub(crate) fn workspace(places: &Places) -> Result<LocalWorkspace, Failure> {
-    let local = LocalWorkspace::new(&places.project, &places.cwd, Arc::new(Keeper::new()))
+    workspace_with(places, &Arc::new(Keeper::new()), Vec::new())
+}
+
+/// The same, with folders that may be read besides.
+pub(crate) fn workspace_with(places: &Places, keeper: &Arc<Keeper>, readable: Vec<PathBuf>) -> Result<LocalWorkspace, Failure> {
+    let local = LocalWorkspace::new(&places.project, &places.cwd, keeper.clone())
         .map_err(|error| Failure::failed(format!("{}: {error}", places.cwd.display())))?;
     Ok(local
-        .with_readable_roots([places.project_data_dir().join("spool")])
+        .with_readable_roots(std::iter::once(places.project_data_dir().join("spool")).chain(readable))
         .with_private_roots([places.data_dir.clone()])
         .with_guarded_roots([places.data_dir.clone(), places.config_dir.clone()]))
 }

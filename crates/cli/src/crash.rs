@@ -95,6 +95,10 @@ impl Workspace for CrashingWorkspace {
         self.workspace.readable_roots()
     }
 
+    fn own_roots(&self) -> &[PathBuf] {
+        self.workspace.own_roots()
+    }
+
     fn private_roots(&self) -> &[PathBuf] {
         self.workspace.private_roots()
     }

@@ -44,6 +44,11 @@ impl Failure {
         Self { exit: Exit::Usage, words: words.into() }
     }
 
+    /// For an end that is neither: a limit, an interrupt.
+    pub(crate) fn ended(exit: Exit, words: impl Into<String>) -> Self {
+        Self { exit, words: words.into() }
+    }
+
     /// The same, with a word on what it means here.
     pub(crate) fn with(self, words: &str) -> Self {
         Self { words: format!("{}; {words}", self.words), ..self }

@@ -265,7 +265,8 @@ async fn stop(handle: &Handle) {
     let asks = sessions.iter().flat_map(|session| session.open_asks().map(move |(ask, _)| (session.id().clone(), ask.clone())));
     let open: Vec<(SessionId, AskId)> = asks.collect();
     let halt = handle.command(Command::Interrupt { by: By::User, hold: Hold::StoppedByUser, partial: Text::default() });
-    let refuse = |(session, ask): (SessionId, AskId)| async move { say(handle, &session, &ask, Answer::No { say: String::new() }, By::User).await };
+    let refuse =
+        |(session, ask): (SessionId, AskId)| async move { say(handle, &session, &ask, Answer::No { say: String::new() }, By::User).await };
     let Some((last, others)) = open.split_last() else { return drop(halt.await) };
     // While one is open the model is not called; the last refusal and the end of the turn go out together.
     for ask in others {

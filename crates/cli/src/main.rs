@@ -3,6 +3,7 @@
 //! `args.rs` is the command line, `build.rs` makes a world of configuration, `run.rs` drives one prompt; every other
 //! command is a file of its own. Everything below this crate is a library that never reads an environment variable.
 
+mod agents;
 mod args;
 mod asks;
 mod build;
@@ -10,9 +11,11 @@ mod configure;
 mod crash;
 mod doctor;
 mod exit;
+mod expand;
 mod explain;
 mod inline;
 mod input;
+mod internal;
 mod models;
 mod narrate;
 mod print;
@@ -20,6 +23,7 @@ mod rules;
 mod run;
 mod sessions;
 mod signals;
+mod summary;
 #[cfg(test)]
 mod testing;
 mod trace;
@@ -57,6 +61,7 @@ async fn dispatch(args: args::Args) -> Result<Exit, Failure> {
     match args.command {
         Some(args::Cmd::Run(options)) => run::run(options).await,
         Some(args::Cmd::Sessions(command)) => sessions::sessions(command).await,
+        Some(args::Cmd::Agents(command)) => agents::agents(command).await,
         Some(args::Cmd::Tasks(tasks)) => {
             let list = match tasks.command {
                 Some(args::TasksCmd::List(list)) => list,

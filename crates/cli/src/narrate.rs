@@ -63,7 +63,8 @@ impl Narrator {
             stream: how.format == Some(Format::StreamJson),
             lines: !how.quiet,
             terminal: std::io::stderr().is_terminal(),
-            draws: screen::can_draw(),
+            // Lines for a script on the same terminal would stand in the middle of the picture.
+            draws: screen::can_draw() && !(how.format == Some(Format::StreamJson) && std::io::stdout().is_terminal()),
             began: Instant::now(),
             head: Head::Unsaid,
             calls: Vec::new(),
@@ -248,8 +249,8 @@ impl Teller {
     /// Tells what is new anywhere in the tree. Answers with its views, or nothing when they cannot be read right now.
     async fn look(&mut self) -> Option<Vec<Summary>> {
         let mut tree = self.world.log.summaries(Some(&self.session)).await.ok()?;
-        // Who started somebody is older.
-        tree.sort_by(|a, b| (a.created, &a.session).cmp(&(b.created, &b.session)));
+        // Who started somebody is older, and ids sort as they were given.
+        tree.sort_by(|a, b| a.session.cmp(&b.session));
         self.at_work = tree.iter().any(|summary| 0 < summary.open_tasks || summary.session != self.session && !summary.is_over());
         if self.stream {
             for summary in &tree {
@@ -261,7 +262,9 @@ impl Teller {
             let news = self.team.news(&members);
             match tree.iter().find(|summary| summary.session == self.session) {
                 Some(root) if self.draws && !members.is_empty() => {
-                    screen::draw(self.picture(root, &members, team::LIVE_LINES_MAX));
+                    // What has left the screen cannot be drawn over.
+                    let (_, rows) = screen::size();
+                    screen::draw(self.picture(root, &members, team::LIVE_LINES_MAX.min(rows.saturating_sub(4))));
                 }
                 _ => news.iter().for_each(|line| to_stderr(line)),
             }
@@ -347,8 +350,8 @@ impl Teller {
     }
 
     fn picture(&self, root: &Summary, members: &[Node], lines_max: usize) -> Vec<String> {
-        let (columns, rows) = screen::size();
-        let lines = team::picture(root, members, lines_max.min(rows.saturating_sub(4)));
+        let (columns, _) = screen::size();
+        let lines = team::picture(root, members, lines_max);
         let named = usize::from(matches!(self.head, Head::Lasting));
         lines.iter().skip(named).map(|line| screen::cut(line, columns.saturating_sub(1))).collect()
     }

@@ -93,7 +93,7 @@ fn row(lasting: &Lasting) -> serde_json::Value {
     })
 }
 
-fn table(rules: &Rules) -> Vec<String> {
+pub(crate) fn table(rules: &Rules) -> Vec<String> {
     let name = |rule: &posse_session::Rule| safe(&format!("{}({})", rule.key, rule.pattern));
     let width = rules.0.iter().map(|rule| name(rule).chars().count()).max().unwrap_or(0).min(60);
     rules.0.iter().map(|rule| format!("  {:5}  {:width$}  {}", words::verdict(rule.action), name(rule), safe(&rule.origin))).collect()

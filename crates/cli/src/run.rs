@@ -1,6 +1,6 @@
 //! `posse run` and `posse sessions resume`: one session, driven until it comes to rest.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{collections::HashMap, path::Path, sync::Arc, time::Duration};
 
 use posse_api::{Client as _, ClientError, Report, RunStatus, Since, report};
 use posse_config::{Agents, Config, Places};
@@ -8,8 +8,8 @@ use posse_engine::{Handle, Hub, OpenError, RunError};
 use posse_models::Explorer;
 use posse_server::Local;
 use posse_session::{
-    Agent, Birth, By, CallState, Command, Delivery, Entry, EntryId, Event, Hold, Kind, Letter, Limit, Limits, Model, ModelFailure, Part, Priority,
-    Record, Seq, Session, SessionId, Source, Summary,
+    Agent, Birth, By, CallState, Command, Delivery, Entry, EntryId, Event, Hold, Kind, Letter, Limit, Limits, Model, ModelFailure, Part,
+    Priority, Record, Seq, Session, SessionId, Source, Summary,
 };
 use posse_tools::Shells;
 
@@ -17,6 +17,7 @@ use crate::{
     args::{Format, How, OnAsk, RunOptions},
     build,
     exit::{Exit, Failure},
+    expand::Typist,
     inline::Asker,
     input,
     narrate::Narrator,
@@ -73,19 +74,33 @@ struct Desk {
     /// What calls have left running in the background.
     shells: Arc<Shells>,
     out: Out,
+    /// Where each log of the tree stood when this run began.
+    heads: HashMap<SessionId, Seq>,
 }
 
 impl Desk {
     fn new(places: Places, config: Config, how: How) -> Result<Self, Failure> {
         let hub = build::hub(&places, &config)?;
         let client = Local::new(hub.world().clone());
-        Ok(Self { asker: Asker::new(&how), shells: Arc::default(), places, config, how, hub, client, out: Out::start() })
+        Ok(Self {
+            asker: Asker::new(&how),
+            shells: Arc::default(),
+            places,
+            config,
+            how,
+            hub,
+            client,
+            out: Out::start(),
+            heads: HashMap::new(),
+        })
     }
 
     fn entry(&self, blocks: &[String]) -> Entry {
         let id = EntryId::fresh(&*self.hub.world().ids);
         let parts = blocks.iter().map(|block| Part::text(block.as_str())).collect();
-        Entry { id, source: Source::User, delivery: Delivery::NextStep, priority: Priority::Next, parts }
+        // What is piped in beside a prompt is never a command.
+        let typed = blocks.first().is_some_and(|block| Typist::concerns(block));
+        Entry { id, source: Source::User, delivery: Delivery::NextStep, priority: Priority::Next, parts, typed, allowed: Vec::new() }
     }
 
     async fn find(&self, id: &str) -> Result<Summary, Failure> {
@@ -136,7 +151,8 @@ impl Desk {
         let model = self.model_for(&agent)?;
         let session = SessionId::fresh(&*self.hub.world().ids);
         let name = model.facts().name.clone();
-        let wardrobe = self.wardrobe(agents, model, "")?;
+        let wardrobe = self.wardrobe(agents, model, "", &agent.name)?;
+        known_commands(&wardrobe, &entry)?;
         let birth = Birth {
             kind: Kind::Root,
             root: session.clone(),
@@ -170,11 +186,13 @@ impl Desk {
         })
     }
 
-    fn wardrobe(&self, agents: Agents, model: Arc<dyn Model>, recorded: &str) -> Result<Arc<Wardrobe>, Failure> {
+    fn wardrobe(&self, agents: Agents, model: Arc<dyn Model>, recorded: &str, speaker: &str) -> Result<Arc<Wardrobe>, Failure> {
         let circumstances = Circumstances {
             asking: self.asker.asking(),
             dialect: build::dialect(&self.config, self.how.dialect.as_deref())?,
             shells: self.shells.clone(),
+            switches: build::mention_switches(&self.config)?,
+            speaker: speaker.to_owned(),
         };
         Wardrobe::new(self.places.clone(), self.config.clone(), agents, model, recorded, circumstances).map(Arc::new)
     }
@@ -184,15 +202,21 @@ impl Desk {
     }
 
     /// Goes on with a session: with new words, or where it stopped.
-    async fn go_on(self, summary: &Summary, entry: Option<Entry>) -> Result<Exit, Failure> {
+    async fn go_on(mut self, summary: &Summary, entry: Option<Entry>) -> Result<Exit, Failure> {
         let model = self.model_of(summary)?;
         // Without new words there may be nothing to do: then the last answer is what there is to say.
         let last_answer = summary.last_reply.map_or(0, |reply| reply - 1);
         let text = if entry.is_some() { summary.head } else { last_answer };
         let since = Since { calls: last_answer, text, run: summary.head };
-        let narrator = self.narrator(&summary.session, summary.head);
+        let mut narrator = self.narrator(&summary.session, summary.head);
+        // What is in the logs already is not told again.
+        narrator.ready().await;
+        for known in self.tree(&summary.session).await? {
+            self.heads.insert(known.session, known.head);
+        }
         loop {
-            let wardrobe = self.wardrobe(self.agents()?, model.clone(), &summary.model)?;
+            let wardrobe = self.wardrobe(self.agents()?, model.clone(), &summary.model, &summary.agent)?;
+            entry.iter().try_for_each(|entry| known_commands(&wardrobe, entry))?;
             let then = entry.clone().map_or(Command::Resume { by: By::User }, Command::Say);
             match self.hub.open(&summary.session, &summary.root, wardrobe, self.limits(), vec![then]).await {
                 Ok(handle) => return self.drive(handle, since, narrator).await,
@@ -281,7 +305,11 @@ impl Desk {
             Ended::Settled(session) => status_of(session),
             Ended::Forced => (RunStatus::Interrupted, Some("interrupted".to_owned())),
         };
-        let report = report(status, error, &tree, &facts, since);
+        let mut report = report(status, error, &tree, &facts, since);
+        for below in tree.iter().filter(|below| below.session != *session && 0 < below.denied) {
+            let facts = self.client.facts(&below.session, 0).await.map_err(client_failure)?;
+            report.add_below(below, &facts, self.heads.get(&below.session).copied().unwrap_or(0));
+        }
         let needs_model = status == RunStatus::Failed && last_failure(&facts) == Some(ModelFailure::NeedsModel);
         let exit = self.exit(&report, needs_model);
         if self.say(&report).await { Ok(exit) } else { Ok(Exit::Failed) }
@@ -493,13 +521,26 @@ fn last_failure(facts: &[Record]) -> Option<ModelFailure> {
     })
 }
 
+/// A command that nobody knows is a slip of the user's, and no model's business.
+fn known_commands(wardrobe: &Wardrobe, entry: &Entry) -> Result<(), Failure> {
+    let text = entry.parts.iter().find_map(|part| if let Part::Text { text, .. } = part { text.inline() } else { None });
+    match text.filter(|_| entry.typed).and_then(|text| wardrobe.unknown_command(text)) {
+        Some(words) => Err(Failure::usage(words)),
+        None => Ok(()),
+    }
+}
+
 /// Who answers: the agent that was named, or the default one.
 fn primary<'a>(agents: &'a Agents, config: &Config, name: Option<&str>) -> Result<&'a Agent, Failure> {
     let Some(name) = name else { return agents.default(config).map_err(Failure::usage) };
     let primaries = || agents.primaries().map(|agent| agent.name.as_str()).collect::<Vec<_>>().join(", ");
     match agents.get(name) {
         Some(agent) if agent.mode.is_primary() => Ok(agent),
-        Some(agent) => Err(Failure::usage(format!("--agent: {} is a subagent: only another agent can call it. Choose one of: {}", agent.name, primaries()))),
+        Some(agent) => Err(Failure::usage(format!(
+            "--agent: {} is a subagent: only another agent can call it. Choose one of: {}",
+            agent.name,
+            primaries()
+        ))),
         None => Err(Failure::usage(format!("--agent: there is no agent `{name}`. Choose one of: {}", primaries()))),
     }
 }

@@ -16,14 +16,15 @@ use crate::{
     build,
     exit::{Exit, Failure},
     print::{flat, safe, to_stderr, to_stdout},
-    run, undo,
+    run, summary, undo,
     wardrobe::{Circumstances, Wardrobe},
 };
 
 pub(crate) async fn sessions(command: SessionsCmd) -> Result<Exit, Failure> {
     match command {
         SessionsCmd::List { format } => list(format).await,
-        SessionsCmd::Show { id, edits: true, format } => undo::show_edits(&id, format).await,
+        SessionsCmd::Show { id, summary: true, format, .. } => summary::show(&id, format).await,
+        SessionsCmd::Show { id, edits: true, format, .. } => undo::show_edits(&id, format).await,
         SessionsCmd::Show { id, format, .. } => show(&id, format).await,
         SessionsCmd::Undo { id, agent, call, format } => undo::undo(&id, agent.as_deref(), call.as_deref(), format).await,
         SessionsCmd::Tree { id, format } => tree::tree(id.as_deref(), format).await,
@@ -120,7 +121,13 @@ async fn stop(id: &str) -> Result<Exit, Failure> {
     // No model is called in a session that is being stopped, so any model will do.
     let any = std::sync::Arc::new(posse_models::Explorer::new());
     let agents = posse_config::agents(&places, &config, None).map_err(|error| Failure::usage(error.to_string()))?;
-    let circumstances = Circumstances { asking: Asking::Open, dialect: Default::default(), shells: Default::default() };
+    let circumstances = Circumstances {
+        asking: Asking::Open,
+        dialect: Default::default(),
+        shells: Default::default(),
+        switches: false,
+        speaker: String::new(),
+    };
     let wardrobe = std::sync::Arc::new(Wardrobe::new(places, config, agents, any, &summary.model, circumstances)?);
     let halt = Command::Interrupt { by: By::User, hold: Hold::StoppedByUser, partial: Text::default() };
     let handle = hub.open(&summary.session, &summary.root, wardrobe, Default::default(), vec![halt]).await.map_err(run::open_failure)?;

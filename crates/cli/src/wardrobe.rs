@@ -8,19 +8,20 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use posse_config::{Agents, Config, ModelChoice, PermissionMode, Places, Rulebook};
+use posse_config::{Agents, Config, ModelChoice, PermissionMode, Places, Rulebook, Skills};
 use posse_context::Instruction;
 use posse_engine::{Outfit, Outfits};
 use posse_models::Explorer;
 use posse_session::{
     Agent, Asking, Birth, Head, Mode, Model, Params, Recipe, Rules, SessionId, Tool, Touch, Verdict, Workspace, judge, key_of,
 };
-use posse_tools::{Callable, Delegation, Dialect, Shells, Standing};
+use posse_tools::{Callable, Delegation, Dialect, FoundSkill, Keeper, LocalWorkspace, Shells, SkillTool, Standing};
 
 use crate::{
     build::{self, CALLS_MAX, removed_by},
     crash::{CrashPoint, CrashingWorkspace},
     exit::Failure,
+    expand::Typist,
 };
 
 /// Who may be asked and what may run, for this process.
@@ -28,13 +29,20 @@ pub(crate) struct Circumstances {
     pub(crate) asking: Asking,
     pub(crate) dialect: Dialect,
     pub(crate) shells: Arc<Shells>,
+    /// An agent that is named answers itself, for a turn.
+    pub(crate) switches: bool,
+    /// The agent of the session that is spoken to.
+    pub(crate) speaker: String,
 }
 
 pub(crate) struct Wardrobe {
     places: Places,
     config: Config,
-    agents: Agents,
+    agents: Arc<Agents>,
+    skills: Arc<Skills>,
+    typist: Arc<Typist>,
     circumstances: Circumstances,
+    keeper: Arc<Keeper>,
     workspace: Arc<dyn Workspace>,
     instructions: Vec<Instruction>,
     tools: Vec<Arc<dyn Tool>>,
@@ -63,11 +71,17 @@ impl Wardrobe {
         recorded: &str,
         circumstances: Circumstances,
     ) -> Result<Self, Failure> {
-        let local = build::workspace(&places)?;
-        let workspace: Arc<dyn Workspace> = match CrashPoint::from_env() {
-            Some(point) => Arc::new(CrashingWorkspace { workspace: Arc::new(local), point }),
-            None => Arc::new(local),
-        };
+        let (agents, skills) = (Arc::new(agents), Arc::new(posse_config::skills(&places, &config)));
+        let keeper = Arc::new(Keeper::new());
+        let workspace = guarded(build::workspace_with(&places, &keeper, skills.folders())?);
+        let typist = Arc::new(Typist {
+            commands: posse_config::commands(&places, &config, &skills),
+            places: places.clone(),
+            agents: agents.clone(),
+            dialect: circumstances.dialect,
+            switches: circumstances.switches,
+            speaker: circumstances.speaker.clone(),
+        });
         let instructions = posse_config::instructions(&places, &config)
             .files
             .into_iter()
@@ -76,7 +90,27 @@ impl Wardrobe {
         let tools = posse_tools::builtin_with(&circumstances.shells);
         let recorded = if recorded.is_empty() { lead.facts().name.clone() } else { recorded.to_owned() };
         let (models, ready) = (Mutex::default(), Mutex::default());
-        Ok(Self { places, config, agents, circumstances, workspace, instructions, tools, lead, recorded, models, ready })
+        Ok(Self {
+            places,
+            config,
+            agents,
+            skills,
+            typist,
+            circumstances,
+            keeper,
+            workspace,
+            instructions,
+            tools,
+            lead,
+            recorded,
+            models,
+            ready,
+        })
+    }
+
+    /// The first command in a prompt that nobody knows, in words.
+    pub(crate) fn unknown_command(&self, prompt: &str) -> Option<String> {
+        self.typist.unknown(prompt)
     }
 
     /// The recipe of a session that begins with this agent.
@@ -94,13 +128,14 @@ impl Wardrobe {
         if let Some(known) = models.get(name) {
             return Ok(known.clone());
         }
-        let model: Arc<dyn Model> = match self.config.choose_model(Some(name), &build::known(), &build::env).map_err(|error| error.to_string())? {
-            ModelChoice::Offline => Arc::new(Explorer::new()),
-            ModelChoice::Remote(chosen) => {
-                let spec = build::provider(&chosen).map_err(Failure::into_words)?;
-                posse_models::build(&spec, &chosen.model)
-            }
-        };
+        let model: Arc<dyn Model> =
+            match self.config.choose_model(Some(name), &build::known(), &build::env).map_err(|error| error.to_string())? {
+                ModelChoice::Offline => Arc::new(Explorer::new()),
+                ModelChoice::Remote(chosen) => {
+                    let spec = build::provider(&chosen).map_err(Failure::into_words)?;
+                    posse_models::build(&spec, &chosen.model)
+                }
+            };
         models.insert(name.to_owned(), model.clone());
         Ok(model)
     }
@@ -120,7 +155,10 @@ impl Wardrobe {
         if let Some(agent) = recorded.and_then(|text| serde_json::from_str(text).ok()) {
             return Ok(agent);
         }
-        self.agents.get(&recipe.agent).cloned().ok_or_else(|| format!("there is no agent {} any more; `posse agents list` shows who there is", recipe.agent))
+        self.agents
+            .get(&recipe.agent)
+            .cloned()
+            .ok_or_else(|| format!("there is no agent {} any more; `posse agents list` shows who there is", recipe.agent))
     }
 
     /// How much an agent is asked about. A definition may tighten; it widens only where the user has not said more.
@@ -155,6 +193,7 @@ impl Wardrobe {
         let delegation = self.delegation(&book, &birth.ceiling);
         let delegates = delegation.has_agents() && birth.depth < depth_max;
         tools.push(Arc::new(delegation));
+        tools.extend(self.skill_tool(&book, &birth.ceiling));
         tools.sort_by(|one, other| one.spec().name.cmp(&other.spec().name));
         let offered = |name: &str| {
             let key = key_of(name);
@@ -169,7 +208,21 @@ impl Wardrobe {
         };
         let specs = tools.iter().map(|tool| tool.spec()).filter(|spec| offered(&spec.name)).cloned().collect();
         let prompt = agent.prompt.as_deref().unwrap_or(build::BUILD_PROMPT);
-        let system = posse_context::system(prompt, &build::environment(&self.places, &model.facts().name), &self.instructions);
+        let mut system = posse_context::system(prompt, &build::environment(&self.places, &model.facts().name), &self.instructions);
+        if !agent.skills.is_empty() {
+            let (text, missing) = self.skills.preload(&agent.skills);
+            system.extend(Some(text).filter(|text| !text.trim().is_empty()));
+            if !missing.is_empty() {
+                system.push(format!("These skills were to be loaded and were not found: {}.", missing.join(", ")));
+            }
+        }
+        let mut workspace = self.workspace.clone();
+        if let Some(scope) = agent.memory {
+            let memory = posse_config::memory(&self.places, scope, &agent.name);
+            system.push(memory.text);
+            let local = build::workspace_with(&self.places, &self.keeper, self.skills.folders()).map_err(Failure::into_words)?;
+            workspace = guarded(local.with_own_roots([memory.dir]));
+        }
         let options = (!agent.options.is_empty()).then(|| serde_json::Value::Object(agent.options.clone()));
         let params = Params { temperature: agent.temperature, top_p: agent.top_p, options };
         let reads_only = agent.native && agent.name == "explore";
@@ -178,7 +231,7 @@ impl Wardrobe {
             model,
             tools,
             hooks: Vec::new(),
-            workspace: self.workspace.clone(),
+            workspace,
             rules: book.rules,
             ceiling: book.ceiling,
             asking: self.circumstances.asking,
@@ -196,7 +249,22 @@ impl Wardrobe {
             depth_max,
             children_max: self.config.limits.children,
             initial: agent.initial_prompt.clone(),
+            delegation: self.circumstances.dialect.tool().to_owned(),
+            expander: Some(self.typist.clone()),
         })
+    }
+
+    /// The tool that loads skills, as an agent with these rights sees it; none where there are none.
+    fn skill_tool(&self, book: &Rulebook, above: &[Rules]) -> Option<Arc<dyn Tool>> {
+        let ceiling: Vec<&Rules> = book.ceiling.iter().chain(above).collect();
+        let allowed =
+            |name: &str| judge("skill", &[Touch::new("skill", name)], None, &book.rules, &ceiling).decision.verdict != Verdict::Deny;
+        let listing = self.skills.listing(&allowed);
+        let skills = self.skills.clone();
+        let find = move |name: &str| {
+            skills.called_for(name).map(|skill| FoundSkill { name: skill.name.clone(), content: posse_config::skill_content(skill) })
+        };
+        (!self.skills.list().is_empty()).then(|| Arc::new(SkillTool::new(listing, Arc::new(find))) as Arc<dyn Tool>)
     }
 
     /// What the user set, or what the dialect is used to.
@@ -219,6 +287,14 @@ impl Wardrobe {
             Callable { name: agent.name.clone(), description: agent.description.clone(), aliases: agent.aliases.clone(), standing }
         };
         Delegation::new(self.circumstances.dialect, self.agents.list().iter().map(callable))
+    }
+}
+
+/// Tests may want a process to die in the middle of its tools.
+fn guarded(local: LocalWorkspace) -> Arc<dyn Workspace> {
+    match CrashPoint::from_env() {
+        Some(point) => Arc::new(CrashingWorkspace { workspace: Arc::new(local), point }),
+        None => Arc::new(local),
     }
 }
 

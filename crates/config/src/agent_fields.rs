@@ -339,9 +339,9 @@ impl Reader<'_> {
         let Held::Map(flags) = &entry.node.held else { return self.names(entry).map(AgentTools::Listed) };
         let mut map = Vec::new();
         for flag in flags {
-            if let Some(offered) = self.flag(flag) {
-                map.push((flag.name.clone(), offered));
-            }
+            // A word: what turns a tool on must be found by who looks for it without reading YAML.
+            let offered = if flag.node.number().is_some() { None } else { self.flag(flag) };
+            map.extend(offered.map(|offered| (flag.name.clone(), offered)));
         }
         Some(AgentTools::Map(map))
     }
@@ -352,7 +352,7 @@ impl Reader<'_> {
         if let Some(AgentTools::Map(flags)) = &self.draft.tools {
             // A rule that denies everything would need others that allow, and those would lift what the user asks about.
             let names_some = flags.iter().any(|(_, offered)| *offered);
-            for (name, _) in flags.iter().filter(|(name, offered)| !offered && !(names_some && name == "*")) {
+            for (name, _) in flags.iter().filter(|(name, offered)| !offered && (name != "*" || !names_some)) {
                 let origin = fields.entries().iter().find(|entry| entry.name == "tools").map_or(&fields.origin, |entry| &entry.origin);
                 let key = RuleKey::of(name).unwrap_or_else(|_| RuleKey::literal(name));
                 rules.push(Rule { key: key.key, pattern: "*".into(), action: Verdict::Deny, origin: origin.to_string() });

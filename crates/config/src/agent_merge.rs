@@ -3,10 +3,10 @@
 //! Knows nothing of files. What a folder that is not trusted may say was sifted before; here its rules are only kept
 //! apart, so that they never lift another's.
 
-use posse_session::{Agent, AgentMode, Rule};
+use posse_session::{Agent, AgentMode, AgentTools, Rule, Verdict};
 use serde_json::{Map, Value};
 
-use crate::{agent_fields::Draft, origin::Origin, permission};
+use crate::{agent_fields::Draft, origin::Origin, permission, rule_key::RuleKey};
 
 /// How far a definition is believed, and what it means where it says nothing.
 #[derive(Debug, Clone, Copy)]
@@ -25,11 +25,15 @@ pub(crate) fn apply(agent: &mut Agent, draft: Draft, standing: Standing, origin:
         let ceiling = std::mem::take(&mut agent.ceiling);
         *agent = Agent { ceiling, ..fresh };
     }
+    let was_trusted = agent.trusted && !agent.origin.is_empty();
     agent.origin = origin.to_string();
     agent.trusted &= standing.trusted;
     rename(agent, draft.name, draft.aliases);
-    agent.mode = standing.forced.or(draft.mode).unwrap_or(agent.mode);
-    agent.hidden = draft.hidden.unwrap_or(agent.hidden);
+    // Who is not trusted may not take away whom the user starts with.
+    if standing.trusted || !was_trusted {
+        agent.mode = standing.forced.or(draft.mode).unwrap_or(agent.mode);
+        agent.hidden = draft.hidden.unwrap_or(agent.hidden);
+    }
     agent.background = draft.background.unwrap_or(agent.background);
     over(&mut agent.description, draft.description);
     over(&mut agent.model, draft.model);
@@ -50,8 +54,13 @@ pub(crate) fn apply(agent: &mut Agent, draft: Draft, standing: Standing, origin:
     if let Some(words) = draft.append {
         agent.prompt = Some(agent.prompt.take().map_or_else(|| words.clone(), |prompt| format!("{prompt}\n\n{words}")));
     }
-    agent.tools = draft.tools.unwrap_or_else(|| std::mem::take(&mut agent.tools));
-    agent.disallowed_tools = draft.disallowed_tools.unwrap_or_else(|| std::mem::take(&mut agent.disallowed_tools));
+    if let Some(tools) = draft.tools {
+        if standing.trusted { offer(agent, tools) } else { withhold(agent, tools) }
+    }
+    if standing.trusted && draft.disallowed_tools.is_some() {
+        agent.disallowed_tools.clear();
+    }
+    agent.disallowed_tools.extend(draft.disallowed_tools.unwrap_or_default());
     agent.skills = draft.skills.unwrap_or_else(|| std::mem::take(&mut agent.skills));
     agent.required_mcp_servers = draft.required_mcp_servers.unwrap_or_else(|| std::mem::take(&mut agent.required_mcp_servers));
     if !draft.mcp_servers.is_null() {
@@ -84,6 +93,33 @@ fn rename(agent: &mut Agent, name: Option<String>, aliases: Option<Vec<String>>)
         if !agent.is_named(&alias) {
             agent.aliases.push(alias);
         }
+    }
+}
+
+/// A map is put over a map key by key, and what it turns on again is no longer denied by what is native.
+fn offer(agent: &mut Agent, said: AgentTools) {
+    let AgentTools::Map(said) = said else {
+        agent.tools = said;
+        return;
+    };
+    let mut flags = if let AgentTools::Map(flags) = std::mem::take(&mut agent.tools) { flags } else { Vec::new() };
+    for (name, offered) in said {
+        if offered {
+            let key = RuleKey::of(&name).unwrap_or_else(|_| RuleKey::literal(&name)).key;
+            agent.own_rules.retain(|rule| rule.key != key || rule.pattern != "*" || rule.action != Verdict::Deny);
+        }
+        flags.retain(|(known, _)| *known != name);
+        flags.push((name, offered));
+    }
+    agent.tools = AgentTools::Map(flags);
+}
+
+/// Who is not trusted may take tools away and give none: a list counts only where nobody has said anything.
+fn withhold(agent: &mut Agent, said: AgentTools) {
+    match said {
+        AgentTools::Listed(names) if agent.tools == AgentTools::All => agent.tools = AgentTools::Listed(names),
+        AgentTools::All | AgentTools::Listed(_) => {}
+        AgentTools::Map(flags) => agent.disallowed_tools.extend(flags.into_iter().filter(|(_, offered)| !offered).map(|(name, _)| name)),
     }
 }
 

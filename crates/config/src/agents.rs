@@ -5,7 +5,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use posse_session::{Agent, AgentMode};
+use posse_session::{Agent, AgentMode, Verdict};
 
 use crate::{
     agent_fields::{Draft, KEYS, Writer, draft},
@@ -14,10 +14,11 @@ use crate::{
     definition,
     frontmatter::{Document, document},
     layer::{Family, Source, Standing as Believed},
-    load::ConfigError,
+    load::{ConfigError, hint},
     native,
     near::nearest,
     origin::{Findings, Origin, Problem, plain},
+    permission::{LayerRules, dead_rules},
     places::Places,
     shelf::{self, Found, Level, Names, Shelf},
     tree::{self, Entry, Held, Node},
@@ -31,6 +32,8 @@ pub struct Agents {
     index: HashMap<String, usize>,
     /// What was guessed, left out or found twice, with file and line.
     pub tolerated: Vec<Problem>,
+    /// Denies of an agent that a later rule of its own makes unreachable: printed at every start.
+    pub dead_denies: Vec<Problem>,
     /// Markdown files that were read.
     pub files: usize,
 }
@@ -231,7 +234,9 @@ impl<'a> Office<'a> {
             let name = plain(name.trim());
             self.define(Definition { name, draft, standing, group: &format!("{} {key}", source.shown), origin: origin.clone() });
         }
-        self.errors.append(&mut findings.errors);
+        let hint = hint(source.family);
+        let named = findings.errors.into_iter().map(|problem| Problem { words: format!("{}{hint}", problem.words), ..problem });
+        self.errors.extend(named);
     }
 
     fn shelf(&mut self, shelf: &Shelf, forced: Option<AgentMode>) {
@@ -340,7 +345,8 @@ impl<'a> Office<'a> {
             return Err(ConfigError { problems: self.errors });
         }
         let list: Vec<Agent> = self.known.into_iter().filter(|known| !known.disabled).map(|known| known.agent).collect();
-        let mut agents = Agents { list, index: HashMap::new(), tolerated: self.tolerated, files: self.files };
+        let dead_denies = list.iter().flat_map(dead_denies).collect();
+        let mut agents = Agents { list, index: HashMap::new(), tolerated: self.tolerated, dead_denies, files: self.files };
         // Natives come first, so a default that nobody chose is theirs.
         let chosen = agents.default(self.config).map(|agent| agent.name.clone()).ok();
         for agent in &mut agents.list {
@@ -357,6 +363,13 @@ impl<'a> Office<'a> {
         }
         Ok(agents)
     }
+}
+
+fn dead_denies(agent: &Agent) -> Vec<Problem> {
+    if !agent.permission.iter().any(|rule| rule.action == Verdict::Deny) {
+        return Vec::new();
+    }
+    dead_rules(&[LayerRules { trusted: true, rules: agent.permission.clone() }]).denies
 }
 
 /// OpenCode names a file by its path, Claude by its head or its last part, a plugin puts itself before both.

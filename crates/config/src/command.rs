@@ -22,7 +22,7 @@ use crate::{
     shelf::{self, Found, Level, Names, Shelf},
     skill::{Powers, Skill, Skills},
     template::{self, Given, Piece},
-    tree::Node,
+    tree::{Entry, Held, Node},
 };
 
 #[derive(Debug, Clone, PartialEq)]
@@ -307,31 +307,29 @@ impl Collector<'_> {
     }
 
     fn config(&mut self, later: &Later) {
-        let Value::Object(commands) = &later.value else {
+        let Held::Map(commands) = &later.node.held else {
             self.tolerate(later.origin.clone(), "command", "expected an object of commands; left out");
             return;
         };
-        for (name, value) in commands {
+        for Entry { name, origin, node } in commands {
             let name = plain(name);
-            let fields = fields::node_of(value, &later.origin);
-            let template = value.get("template").and_then(Value::as_str);
             let key = fields::folded(&name);
-            if value.get("disable").and_then(Value::as_bool) == Some(true) {
+            if node.get("disable").and_then(Node::flag) == Some(true) {
                 self.remove(&key);
                 continue;
             }
             let below = self.by_name.get(&key).map(|(at, _)| self.commands.list[*at].clone());
-            let base = match (template, below) {
-                (Some(template), _) => Command::new(&name, template, later.origin.clone()),
+            let base = match (node.get("template").and_then(Node::text), below) {
+                (Some(template), _) => Command::new(&name, template, origin.clone()),
                 // Only what it says is changed.
-                (None, Some(below)) => Command { origin: later.origin.clone(), trusted: below.trusted && later.trusted, ..below },
+                (None, Some(below)) => Command { origin: origin.clone(), ..below },
                 (None, None) => {
-                    self.tolerate(later.origin.clone(), &format!("command.{name}"), "has no template; left out");
+                    self.tolerate(origin.clone(), &format!("command.{name}"), "has no template; left out");
                     continue;
                 }
             };
             let base = Command { kind: CommandKind::Config, trusted: base.trusted && later.trusted, ..base };
-            let command = self.described(base, fields, Vec::new());
+            let command = self.described(base, node.clone(), Vec::new());
             self.put(command, later.level);
         }
     }

@@ -155,21 +155,6 @@ fn outside(text: &str) -> impl Iterator<Item = char> + '_ {
     })
 }
 
-/// A JSON value as if it had been written at one place.
-pub(crate) fn node_of(value: &Value, origin: &Origin) -> Node {
-    let held = match value {
-        Value::Null => Held::Null,
-        Value::Bool(flag) => Held::Flag(*flag),
-        Value::Number(number) => Held::Number(number.clone()),
-        Value::String(text) => Held::Text(text.clone()),
-        Value::Array(items) => Held::List(items.iter().map(|item| node_of(item, origin)).collect()),
-        Value::Object(fields) => Held::Map(
-            fields.iter().map(|(name, value)| Entry { name: name.clone(), origin: origin.clone(), node: node_of(value, origin) }).collect(),
-        ),
-    };
-    Node { origin: origin.clone(), held }
-}
-
 /// A name without what people write differently: case and separators. Namespaces stay.
 pub(crate) fn folded(name: &str) -> String {
     name.chars()

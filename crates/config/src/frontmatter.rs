@@ -164,7 +164,7 @@ fn is_dashes(line: &str) -> bool {
 }
 
 /// The key that a line begins with, if it stands at the start of the line.
-fn key_of(line: &str) -> Option<&str> {
+pub(crate) fn key_of(line: &str) -> Option<&str> {
     let (key, rest) = line.split_once(':')?;
     let key = key.trim_end();
     let key = key.strip_prefix(['"', '\'']).and_then(|key| key.strip_suffix(['"', '\''])).unwrap_or(key);
@@ -183,7 +183,7 @@ fn blank_lines(text: &str) -> u32 {
 }
 
 /// One way to end a line, so that nobody after this has to think of another.
-fn unified(text: &str) -> Cow<'_, str> {
+pub(crate) fn unified(text: &str) -> Cow<'_, str> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if text.contains('\r') { Cow::Owned(text.replace("\r\n", "\n").replace('\r', "\n")) } else { Cow::Borrowed(text) }
 }

@@ -55,9 +55,9 @@ mod testing;
 mod tests;
 
 pub use agents::{Agents, agents};
+pub use check_definitions::{DefinitionsChecked, check_agents};
 pub use command::{Command, CommandKind, Commands, commands};
 pub use command_line::{Line, lines};
-pub use check_definitions::{DefinitionsChecked, check_agents};
 pub use config::{Compat, Concurrency, Config, Later, Limits, Overrides};
 pub use duration::{DURATION_MAX, DurationError, format_duration, parse_duration};
 pub use instructions::{Instruction, Instructions, instructions};

@@ -97,7 +97,7 @@ fn assemble(places: &Places, env: &Env<'_>, overrides: &Overrides, hooked: &[Hoo
 }
 
 /// The user may not be able to mend another program's file.
-fn hint(family: Family) -> &'static str {
+pub(crate) fn hint(family: Family) -> &'static str {
     match family {
         Family::Ours => "",
         Family::OpenCode => " (\"compat\": {\"opencode\": false} in your own posse.json leaves this file out)",

@@ -9,7 +9,6 @@ use posse_session::{Agent, Rule, Rules, Verdict, key_of, wildcard};
 use serde_json::json;
 
 use crate::{
-    built_in,
     claude_path::Anchors,
     layer::Source,
     mode::{self, PermissionMode},
@@ -44,14 +43,14 @@ pub(crate) fn rulebook(files: &[LayerRules], agent: &Agent, mode: PermissionMode
     let list = |trusted_only: bool, of_agent: Vec<Rule>| {
         Rules(of_files(trusted_only).chain(of_agent).chain(mode::rules_of(mode)).chain(flags.iter().cloned()).collect())
     };
-    let of_agent = || with_rest(merged(&agent.own_rules, &agent.permission), files);
+    let of_agent = || merged(&agent.own_rules, &agent.permission);
     let mut ceiling = Vec::new();
     if files.iter().any(|layer| !layer.trusted && !layer.rules.is_empty()) {
         ceiling.push(list(true, of_agent()));
     }
     if !agent.own_rules.is_empty() {
         // What we wrote for an agent of ours lifts nothing that the user wrote.
-        ceiling.push(list(false, with_rest(agent.permission.clone(), files)));
+        ceiling.push(list(false, agent.permission.clone()));
     }
     if !agent.ceiling.is_empty() {
         ceiling.push(Rules(std::iter::once(allow("*", &agent.origin)).chain(agent.ceiling.iter().cloned()).collect()));
@@ -83,18 +82,6 @@ const SHELL: &str = "bash";
 
 fn allow(key: &str, origin: &str) -> Rule {
     Rule { key: key.to_owned(), pattern: "*".to_owned(), action: Verdict::Allow, origin: origin.to_owned() }
-}
-
-/// An agent's map of commands or skills that does not say what the rest is allows it, unless the user said so elsewhere.
-fn with_rest(mut rules: Vec<Rule>, files: &[LayerRules]) -> Vec<Rule> {
-    for key in [SHELL, "skill"] {
-        let Some(first) = rules.iter().position(|rule| rule.key == key) else { continue };
-        let says_rest = |rule: &Rule| rule.pattern == "*" && wildcard(key, &rule.key) && rule.origin != built_in::NAME;
-        if !rules.iter().any(says_rest) && !files.iter().flat_map(|layer| &layer.rules).any(says_rest) {
-            rules.insert(first, allow(key, built_in::NAME));
-        }
-    }
-    rules
 }
 
 /// Putting each rule in its place is quadratic; nobody writes more by hand. Longer lists come last as they are.

@@ -18,7 +18,7 @@ use crate::{
     command,
     config::Compat,
     definition::{self, CHOICES, POWERS, SHELL, commands_in},
-    frontmatter::split,
+    frontmatter::{key_of, split, unified},
     layer::{FILE_BYTES_MAX, open_regular},
     schema::snake_case,
     skill,
@@ -187,6 +187,8 @@ impl Scan<'_> {
     }
 
     fn markdown(&mut self, path: &Path, text: &str) {
+        // As the reader sees it: another way to end a line must not hide a key.
+        let text = &*unified(text);
         let Heads { head, inside, body } = heads_of(text);
         let of_agent = if is_agents(path) { agent_keys(head) } else { choices(head) };
         let named = powers(head).into_iter().chain(powers(inside)).map(str::to_owned).chain(of_agent).chain(choices(inside));
@@ -293,19 +295,23 @@ fn is_agents(path: &Path) -> bool {
 fn agent_keys(head: &str) -> Vec<String> {
     let mut names = Vec::new();
     let first = head.lines().find(|line| !line.trim().is_empty() && !line.starts_with('#')).unwrap_or_default();
-    if first.starts_with([' ', '\t', '{', '[', '"', '\'', '?', '!', '&', '<']) {
+    if key_of(first).is_none() && !head.trim().is_empty() {
         names.push("unusual YAML".to_owned());
     }
-    for line in head.lines().filter(|line| !line.starts_with([' ', '\t', '#', '-'])) {
-        let Some((key, rest)) = line.split_once(':') else { continue };
-        let name = snake_case(key.trim().trim_matches(['"', '\'']));
-        if definition::WORDS.contains(&name.as_str()) || !rest.is_empty() && !rest.starts_with([' ', '\t', '\r']) {
+    for line in head.lines().filter(|line| !line.starts_with([' ', '\t', '#']) && !line.starts_with("- ")) {
+        let end = line.find(": ").or_else(|| line.find(":\t")).or_else(|| line.trim_end().strip_suffix(':').map(str::len));
+        let Some(end) = end else { continue };
+        let name = snake_case(line[..end].trim().trim_matches(['"', '\'']));
+        if definition::WORDS.contains(&name.as_str()) {
             continue;
         }
         names.push(if KEYS.contains(&name.as_str()) { name } else { "options".to_owned() });
     }
     names
 }
+
+/// How rules allow and maps of tools turn on.
+const GIVING: [&str; 4] = ["allow", "true", "yes", "on"];
 
 /// The keys of a head that give powers, looked for as words before a colon, because not every head is good YAML.
 fn powers(head: &str) -> Vec<&'static str> {
@@ -323,7 +329,9 @@ fn powers(head: &str) -> Vec<&'static str> {
         }
         gives |= matches!(name.as_str(), "permission" | "permissions" | "tools");
     }
-    if gives && head.split(|letter: char| !letter.is_alphanumeric()).any(|word| matches!(word, "allow" | "true")) {
+    if gives
+        && head.split(|letter: char| !letter.is_alphanumeric()).any(|word| GIVING.iter().any(|giving| word.eq_ignore_ascii_case(giving)))
+    {
         add("permission (allow)");
     }
     // Other spellings of a key that YAML has; nobody uses them by accident.
@@ -431,6 +439,7 @@ mod tests {
                 ".claude/agents/hooked.md: hooks",
                 ".claude/agents/hooked.md: mcp_servers",
                 ".claude/agents/hooked.md: permission_mode",
+                ".claude/agents/odd.md: options",
                 ".claude/agents/odd.md: unusual YAML",
                 ".claude/commands/c.md: allowed_tools",
                 ".claude/commands/c.md: !`cmd`",

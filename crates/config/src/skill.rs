@@ -247,6 +247,23 @@ impl Skills {
         })
     }
 
+    /// The one that a model calls for, or words that help it on.
+    pub fn called_for(&self, name: &str) -> Result<&Skill, String> {
+        let Some(skill) = self.find(name) else {
+            let near = self.near(name);
+            let hint =
+                if near.is_empty() { "call it with a name from its list".to_owned() } else { format!("did you mean {}?", near.join(", ")) };
+            return Err(format!("skill: there is no skill `{}`; {hint}", plain(name)));
+        };
+        if skill.disable_model_invocation {
+            return Err(format!(
+                "skill: `{}` may be called for by the user only, as /{}. Go on without it, or ask the user to run it.",
+                skill.name, skill.name
+            ));
+        }
+        Ok(skill)
+    }
+
     /// Names that may have been meant.
     pub fn near(&self, name: &str) -> Vec<String> {
         fields::near(name, self.list.iter().map(|skill| skill.name.as_str()))

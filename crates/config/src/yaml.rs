@@ -70,7 +70,9 @@ fn simple_entry(line: &str) -> Option<(&str, &str)> {
         && name.len() <= 64
         && name.bytes().all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, b'_' | b'-'));
     let is_words = value.starts_with(|letter: char| letter.is_ascii_alphabetic())
-        && value.chars().all(|letter| !letter.is_control() && !matches!(letter, '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}'))
+        && value
+            .chars()
+            .all(|letter| !letter.is_control() && !matches!(letter, '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}'))
         && !value.contains(": ")
         && !value.contains(" #")
         && !value.ends_with(':');
@@ -238,8 +240,48 @@ mod tests {
     fn what_is_read_at_once_means_what_yaml_says() {
         // Pieces of heads, put together in every way that a fixed sequence of numbers finds.
         let pieces = [
-            "name: ", "description: ", "tools: ", "k-1: ", "Read", ", ", "words", " ", "\n", "\n", "a", ": ", ":", " #", "#", "true", "No", "null", "x1",
-            "'", "\"", "[a]", "{", "*", "&x ", "- ", "é", "1", "0x1", "~", "---", "\n  b: c", "%", "@", "`", "|", ">", "!", "\\n", "<<: ", "?", "=",
+            "name: ",
+            "description: ",
+            "tools: ",
+            "k-1: ",
+            "Read",
+            ", ",
+            "words",
+            " ",
+            "\n",
+            "\n",
+            "a",
+            ": ",
+            ":",
+            " #",
+            "#",
+            "true",
+            "No",
+            "null",
+            "x1",
+            "'",
+            "\"",
+            "[a]",
+            "{",
+            "*",
+            "&x ",
+            "- ",
+            "é",
+            "1",
+            "0x1",
+            "~",
+            "---",
+            "\n  b: c",
+            "%",
+            "@",
+            "`",
+            "|",
+            ">",
+            "!",
+            "\\n",
+            "<<: ",
+            "?",
+            "=",
         ];
         let shown: Arc<str> = "f".into();
         let mut seed = 7_u64;
@@ -256,7 +298,8 @@ mod tests {
             }
         }
         assert!(100 < at_once, "{at_once}");
-        let head = "name: code-reviewer\ndescription: Reviews code, then says so (briefly)\n\ntools: Read, Grep, Bash(git *)\nmodel: sonnet\n";
+        let head =
+            "name: code-reviewer\ndescription: Reviews code, then says so (briefly)\n\ntools: Read, Grep, Bash(git *)\nmodel: sonnet\n";
         assert_eq!(simple(head, &shown, 2).map(Ok), Some(any(head, &shown, 2)));
     }
 

@@ -23,6 +23,8 @@ pub struct Thread {
     answer: Option<Answer>,
     /// Ids already on the wire: a provider's id that comes again is replaced by ours.
     wire_ids: HashSet<String>,
+    /// So many of the next calls are not the model's.
+    apart: u64,
     /// What tasks were about, for their notices.
     tasks: HashMap<SessionId, (Option<String>, String)>,
 }
@@ -47,8 +49,17 @@ impl Thread {
             Event::Queued { entry } => {
                 self.queued.insert(entry.id.clone(), blocks(&entry.parts));
             }
+            Event::Expanding { calls, .. } => self.apart = *calls,
+            Event::Expanded { entry, parts, .. } => {
+                self.queued.insert(entry.clone(), blocks(parts));
+            }
             Event::StepStarted { took, notes, .. } => return self.step(took, notes),
-            Event::Replied { parts, .. } => self.answer = Some(Answer { blocks: blocks(parts), calls: Vec::new() }),
+            Event::Replied { parts, .. } => {
+                self.apart = 0;
+                self.answer = Some(Answer { blocks: blocks(parts), calls: Vec::new() });
+            }
+            // What typed words needed is in the words.
+            Event::Called { .. } if 0 < self.apart => self.apart -= 1,
             Event::Called { call, tool, input, wire_id, .. } => self.called(call, tool, &words(input), wire_id),
             Event::Looked { call, input, .. } => self.amended(call, &words(input)),
             // Text that was shown before the turn was ended stays said; a step that is tried again says it anew.
@@ -171,6 +182,10 @@ fn block(part: &Part) -> Option<Block> {
             let raw = serde_json::from_str(raw.inline()?).ok()?;
             Some(Block::Opaque { provider: provider.clone(), raw })
         }
-        Part::Agent { .. } | Part::Subtask { .. } | Part::Patch { .. } | Part::Compaction { .. } | Part::Retry { .. } => None,
+        Part::Subtask { agent, command, .. } => {
+            let command = command.as_ref().map_or(String::new(), |command| format!(" with `{command}`"));
+            text(format!("(The user ran the agent `{agent}` directly{command}; its call and its answer follow.)"))
+        }
+        Part::Agent { .. } | Part::Patch { .. } | Part::Compaction { .. } | Part::Retry { .. } => None,
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A refusal is told to the model in words it can act on; what passes becomes one `Command::Spawn`.
 
-use posse_session::{CallId, Command, EntryId, Errand, Hold, Kind, Rules, Session, SessionId, Spawn, Status, Summary};
+use posse_session::{CallId, Command, EntryId, Errand, Hold, Kind, Part, Rules, Session, SessionId, Spawn, Status, Summary};
 
 use crate::{hub::read, run::Run, work::TaskBirth};
 
@@ -12,6 +12,13 @@ const NAMED_MAX: usize = 10;
 impl Run {
     /// What the call comes to, or why it cannot be.
     pub(crate) async fn commission(&self, session: &Session, call: &CallId, errand: Errand) -> Result<Command, String> {
+        // The words of the documents that the user's own commands follow.
+        let failed =
+            |words: String| if self.subtask_of(session, call).is_some() { format!("Tool execution failed: {words}") } else { words };
+        self.checked(session, call, errand).await.map_err(failed)
+    }
+
+    async fn checked(&self, session: &Session, call: &CallId, errand: Errand) -> Result<Command, String> {
         let Some(birth) = session.birth() else { return Err("this session is not ready yet".into()) };
         let mut note = String::new();
         let resumed = match &errand.resume {
@@ -39,7 +46,10 @@ impl Run {
         }
         let ids = &*self.world.ids;
         let (task, round) = resumed.map_or_else(|| (SessionId::fresh(ids), 1), |(task, round, _)| (task, round));
-        let Errand { description, prompt, name, model, tool, .. } = errand;
+        let Errand { description, prompt, name, model, tool, mut allowed, .. } = errand;
+        if let Some(Part::Subtask { allowed: more, .. }) = self.subtask_of(session, call) {
+            allowed.extend(more.iter().cloned());
+        }
         let spawn = Spawn {
             agent: recipe,
             description,
@@ -50,6 +60,7 @@ impl Run {
             internal: false,
             tool,
             note,
+            allowed,
         };
         Ok(Command::Spawn { call: call.clone(), task, round, spawn: Box::new(spawn), wait: true })
     }

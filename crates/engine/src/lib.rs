@@ -12,7 +12,9 @@ mod ledger;
 mod live;
 mod run;
 mod spill;
+mod subtask;
 mod tree;
+mod typing;
 mod work;
 mod world;
 

@@ -12,9 +12,9 @@ use std::{
 
 use posse_context::Thread;
 use posse_session::{
-    Admission, Append, AppendError, BatchId, By, CallId, CallState, Command, Draft, Effect, EffectKey, Errand, Event, Given, Granted, Hold,
-    LetterId, Limit, Live as _, Look, Message, Outcome, Part, Permit, Progress, Record, Report, Request, Reserved, Scope, Session,
-    SessionId, Spawn, Summary, Text, Timestamp, To, ToolChoice, Usage, WAIT_MAX, Wish,
+    Admission, Append, AppendError, BatchId, By, CallId, CallOwner, CallState, Command, Draft, Effect, EffectKey, Errand, Event, Given,
+    Granted, Hold, LetterId, Limit, Live as _, Look, Message, Outcome, Part, Permit, Progress, Record, Report, Request, Reserved, Scope,
+    Session, SessionId, Spawn, Summary, Text, Timestamp, To, ToolChoice, Turn, Usage, WAIT_MAX, Wish,
 };
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -23,6 +23,7 @@ use crate::{
     ledger::Ledger,
     spill::{Blobs, spill},
     tree::Tree,
+    typing::Typing,
     work::{CallInput, Desk, HOOK_MAX, Work, parse},
     world::{Outfit, World},
 };
@@ -131,6 +132,9 @@ pub(crate) struct Run {
     pub(crate) inputs: HashMap<CallId, CallInput>,
     /// What open tasks were started with.
     pub(crate) errands: HashMap<SessionId, Spawn>,
+    pub(crate) typing: Typing,
+    /// Who speaks, where it is not the session's own agent.
+    pub(crate) speaker: Turn,
     pub(crate) inbox: mpsc::Receiver<Mail>,
     pub(crate) mail: mpsc::Sender<Mail>,
     pub(crate) seen: watch::Sender<Seen>,
@@ -254,7 +258,11 @@ impl Run {
         judged
             .filter_map(|open| {
                 let wanted = self.inputs.get(&open.call)?;
-                let tool = self.outfit.tool(&wanted.tool).ok()?;
+                let tool = if open.owner == CallOwner::Model { self.outfit.tool(&wanted.tool) } else { self.outfit.any_tool(&wanted.tool) }
+                    .ok()?;
+                if matches!(open.owner, CallOwner::Subtask(_)) {
+                    return None;
+                }
                 let look = tool.look(&parse(&wanted.input).ok()?, &*self.outfit.workspace).ok()?;
                 Some((open.call.clone(), look))
             })
@@ -280,7 +288,7 @@ impl Run {
         }
     }
 
-    fn given(&self, now: Timestamp) -> Given<'_> {
+    pub(crate) fn given(&self, now: Timestamp) -> Given<'_> {
         Given {
             now,
             ids: &*self.world.ids,
@@ -333,6 +341,10 @@ impl Run {
     /// Records the beginning of everything owed that may begin now.
     async fn begin(&mut self, draft: &mut Draft, now: Timestamp) {
         (self.wake_at, self.lane_full) = (None, false);
+        // What the kernel says itself brings a call that may begin at once.
+        if let Some(Effect::Subtask { step }) = draft.session().owed().into_iter().find(|effect| matches!(effect, Effect::Subtask { .. })) {
+            self.begin_subtask(draft, step, now);
+        }
         let mut running = draft.session().calls().iter().filter(|call| call.state == CallState::Running).count();
         for effect in draft.session().owed() {
             if draft.session().has_begun(&effect) {
@@ -363,6 +375,7 @@ impl Run {
             self.waits = Some(("the model failed; trying again", Some(at)));
             return;
         }
+        self.dress(draft, now).await;
         let facts = self.outfit.model.facts();
         let Some(slot) = self.world.lanes.try_enter(&facts.provider, &facts.name) else {
             self.lane_full = true;
@@ -465,6 +478,7 @@ impl Run {
             Event::TaskEnded { task, .. } => drop(self.errands.remove(task)),
             _ => {}
         }
+        self.typing.take(record);
         for message in self.thread.push(record) {
             let bytes = self.outfit.model.encode(&message);
             self.body_bytes += bytes.len() as u64;
@@ -526,7 +540,8 @@ impl Run {
             Effect::Look { call } => Some(desk.look_at(call.clone(), self.inputs.get(&call)?.clone())),
             Effect::RunCall { call } => {
                 let answer = self.session.calls().iter().find(|open| open.call == call).and_then(|open| open.answer.clone());
-                Some(desk.run_call(call.clone(), self.inputs.get(&call)?.clone(), answer))
+                let own = self.session.call(&call).is_some_and(|open| open.owner != CallOwner::Model);
+                Some(desk.run_call(call.clone(), self.inputs.get(&call)?.clone(), answer, own))
             }
             Effect::Watch { task, round } => {
                 let spawn = self.errands.get(&task)?.clone();
@@ -543,8 +558,9 @@ impl Run {
                 };
                 Some(desk.stop_task(self.tree.clone(), task, round, by, hold))
             }
-            // Its fact is its end.
-            Effect::Conclude { .. } => None,
+            Effect::Expand { entry } => Some(desk.expand(self.typing.of(&entry)?)),
+            // Their facts are their end.
+            Effect::Subtask { .. } | Effect::Conclude { .. } => None,
         }
     }
 

@@ -12,7 +12,7 @@ use std::{
 use posse_context::Thread;
 use posse_session::{
     Birth, CallState, Command, Entry, Event, Hash, Head, How, LetterId, Limits, Ownership, Part, ReadError, Record, Session, SessionId,
-    Source, Spawn, Text, Usage,
+    Source, Spawn, Text, Turn, Usage,
 };
 use tokio::{
     sync::{mpsc, oneshot, watch},
@@ -178,6 +178,7 @@ impl Tree {
         mut opening: Vec<Mail>,
     ) -> Result<RunHandle, OpenError> {
         outfit.add_hooks_tools();
+        let speaker = Turn { allowed: Vec::new(), ..session.next_turn() };
         let begins = session.head() == 0;
         let (recorded, mut notes) = recorded_head(&*self.world.log, &session, &records, &outfit).await?;
         if begins && let Some(words) = outfit.initial.take() {
@@ -212,6 +213,8 @@ impl Tree {
             woven: Vec::new(),
             inputs: HashMap::new(),
             errands: HashMap::new(),
+            typing: Default::default(),
+            speaker,
             inbox,
             mail: mail.clone(),
             seen,
@@ -253,7 +256,17 @@ impl Tree {
             return Err(OpenError::Foreign);
         }
         let birth = folded.birth().ok_or(OpenError::Missing)?;
-        let outfit = self.outfits.outfit(folded.id(), birth).map_err(OpenError::Outfit)?;
+        // Who was in the middle of a turn goes on with it.
+        let turn = folded.next_turn();
+        let outfit = match (&turn.agent, &turn.model) {
+            (None, None) => self.outfits.outfit(folded.id(), birth),
+            (agent, model) => {
+                let agent = agent.as_deref().unwrap_or(&birth.recipe.agent);
+                let recipe = self.outfits.recipe(&birth.recipe, agent, model.as_deref()).map_err(OpenError::Outfit)?;
+                self.outfits.outfit(folded.id(), &Birth { recipe, ..birth.clone() })
+            }
+        };
+        let outfit = outfit.map_err(OpenError::Outfit)?;
         let begun = folded.calls().iter().filter(|call| matches!(call.state, CallState::Running | CallState::Stopping));
         let begun: Vec<_> = begun.map(|call| call.call.clone()).collect();
         // What a lost owner's calls left running ends before they are said to be lost.
@@ -277,7 +290,13 @@ impl Tree {
         parent: &SessionId,
         birth: impl Fn() -> Result<Birth, String>,
     ) -> Result<Attended, RunError> {
-        let entry = Entry { source: Source::Prompt { session: parent.clone() }, ..Entry::user(spawn.entry.clone(), spawn.prompt.clone()) };
+        let entry = Entry {
+            source: Source::Prompt { session: parent.clone() },
+            // Files that the prompt names are looked up in the child, under its rights.
+            typed: spawn.prompt.inline().is_some_and(|prompt| prompt.contains('@')),
+            allowed: spawn.allowed.clone(),
+            ..Entry::user(spawn.entry.clone(), spawn.prompt.clone())
+        };
         loop {
             let (route, mine) = match self.seat(task) {
                 Found::Opening => {

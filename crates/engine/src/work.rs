@@ -8,9 +8,9 @@ use std::{
 };
 
 use posse_session::{
-    Before, Birth, BoxFuture, By, CallId, Command, Delegate, EffectKey, Errand, Finish, Hold, HookedCall, How, Ids, Kind, Look, ModelError,
-    ModelFailure, Outcome, Part, Reply, ReplyPart, Report, Request, Rules, SessionId, Spawn, Stop, TaskEnd, Text, ToolCall, ToolContext,
-    Usage, Wanted, clip,
+    Before, Birth, BoxFuture, By, CallId, Command, Delegate, EffectKey, Errand, Expansion, Finish, Hold, HookedCall, How, Ids, Kind, Look,
+    ModelError, ModelFailure, Needed, Outcome, Part, Reply, ReplyPart, Report, Request, Rules, SessionId, Spawn, Stop, TaskEnd, Text,
+    ToolCall, ToolContext, Usage, Wanted, clip,
 };
 use serde_json::{Map, Value};
 use tokio::{
@@ -22,7 +22,9 @@ use crate::{
     lanes::Slot,
     live::SessionLive,
     run::Mail,
+    subtask::typed_text,
     tree::{Attended, Tree, wish},
+    typing::Typed,
     world::{Outfit, Outfits},
 };
 
@@ -165,7 +167,7 @@ impl Desk {
                     // An id that is no id is replaced by ours when it goes back; a name that long is no tool's.
                     let wire_id = if WIRE_ID_MAX < id.len() { String::new() } else { id };
                     let tool = clip(tool, TOOL_NAME_MAX);
-                    calls.push(Wanted { call: call.clone(), wire_id, tool, input: input.into(), look });
+                    calls.push(Wanted { call: call.clone(), wire_id, tool, input: input.into(), look, consented: false });
                     Part::Call { call }
                 }
             });
@@ -221,9 +223,9 @@ impl Desk {
                         std::future::pending().await
                     }
                 };
-                let (how, usage) = (attended.how, attended.usage);
+                let (how, usage, said) = (attended.how, attended.usage, attended.texts.join("\n\n"));
                 let result = desk.worded(&task, &spawn, attended).await;
-                Report::TaskEnded { task, round, how, result: result.into(), usage }
+                Report::TaskEnded { task, round, how, result: result.into(), said: said.into(), usage }
             })
         })
     }
@@ -253,10 +255,43 @@ impl Desk {
         })
     }
 
-    pub(crate) fn run_call(self, call: CallId, wanted: CallInput, answer: Option<String>) -> Work {
+    /// What typed words come to; first of all the calls they need.
+    pub(crate) fn expand(self, typed: Typed) -> Work {
+        self.start(EffectKey::Expand(typed.entry.clone()), move |desk, _| Box::pin(async move { desk.expanded(typed) }))
+    }
+
+    fn expanded(&self, typed: Typed) -> Report {
+        let Typed { entry, parts, by_user, results } = typed;
+        let text = typed_text(&parts);
+        let Some(expander) = &self.outfit.expander else {
+            return Report::Expanded { entry, parts, agent: None, model: None, allowed: Vec::new() };
+        };
+        let Expansion { calls, agent, model, allowed, assemble } = expander.expand(&text, by_user);
+        // A torn append may have lost some of the calls: only those are wanted again.
+        if results.len() < calls.len() {
+            let calls = calls.into_iter().skip(results.len()).map(|needed| self.needed(needed)).collect();
+            return Report::Expanding { entry, calls };
+        }
+        let results: Vec<Outcome> = results.into_iter().map(|result| result.unwrap_or_else(|| Outcome::failed("it never ended"))).collect();
+        let mut said = assemble(&results);
+        // Only the first part was typed; what came by a pipe stays what it is.
+        said.extend(parts.into_iter().skip(1));
+        Report::Expanded { entry, parts: said, agent, model, allowed }
+    }
+
+    fn needed(&self, needed: Needed) -> Wanted {
+        let Needed { tool, input, consented } = needed;
+        let look = self.outfit.any_tool(&tool).and_then(|tool| tool.look(&input, &*self.outfit.workspace));
+        let input = input.to_string().into();
+        Wanted { call: CallId::fresh(&*self.ids), wire_id: String::new(), tool, input, look, consented }
+    }
+
+    /// `own`: the kernel's call, which may use what the model is not offered.
+    pub(crate) fn run_call(self, call: CallId, wanted: CallInput, answer: Option<String>, own: bool) -> Work {
         self.start(EffectKey::Run(call.clone()), move |desk, stop| {
             Box::pin(async move {
-                let outcome = match (desk.outfit.tool(&wanted.tool).cloned(), parse(&wanted.input)) {
+                let tool = if own { desk.outfit.any_tool(&wanted.tool) } else { desk.outfit.tool(&wanted.tool) };
+                let outcome = match (tool.cloned(), parse(&wanted.input)) {
                     (Err(words), _) | (_, Err(words)) => Outcome::failed(words),
                     (Ok(tool), Ok(input)) => {
                         let context = ToolContext {
@@ -325,11 +360,23 @@ fn broken(key: &EffectKey) -> Report {
         },
         EffectKey::Look(call) => Report::Looked { call: call.clone(), input: Text::default(), look: Err(words), by: String::new() },
         EffectKey::Run(call) => Report::CallFinished { call: call.clone(), outcome: Outcome::failed(CRASHED) },
-        EffectKey::Watch(task, round) | EffectKey::StopTask(task, round) => {
-            Report::TaskEnded { task: task.clone(), round: *round, how: How::Failed, result: words.into(), usage: Usage::default() }
-        }
-        // Nothing runs for it: its fact is its end.
-        EffectKey::Conclude(_) => Report::CallFinished { call: CallId::new(""), outcome: Outcome::failed(words) },
+        EffectKey::Watch(task, round) | EffectKey::StopTask(task, round) => Report::TaskEnded {
+            task: task.clone(),
+            round: *round,
+            how: How::Failed,
+            result: words.into(),
+            said: Default::default(),
+            usage: Usage::default(),
+        },
+        EffectKey::Expand(entry) => Report::Expanded {
+            entry: entry.clone(),
+            parts: vec![Part::reminder(format!("What the user typed could not be read: {words}"))],
+            agent: None,
+            model: None,
+            allowed: Vec::new(),
+        },
+        // Nothing runs for them: their facts are their end.
+        EffectKey::Subtask(_) | EffectKey::Conclude(_) => Report::CallFinished { call: CallId::new(""), outcome: Outcome::failed(words) },
     }
 }
 

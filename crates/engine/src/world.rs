@@ -2,7 +2,9 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use posse_session::{Asking, Birth, Clock, Head, Hook, Ids, Inbox, Lease, Log, Mode, Model, Recipe, Rules, SessionId, Tool, Workspace};
+use posse_session::{
+    Asking, Birth, Clock, Expander, Head, Hook, Ids, Inbox, Lease, Log, Mode, Model, Recipe, Rules, SessionId, Tool, Workspace,
+};
 
 use crate::{Lanes, live::Live};
 
@@ -56,6 +58,10 @@ pub struct Outfit {
     pub depth_max: u64,
     /// So many tasks it may ever start.
     pub children_max: u64,
+    /// The tool that calls an agent which the user ran directly.
+    pub delegation: String,
+    /// What typed words come to.
+    pub expander: Option<Arc<dyn Expander>>,
     /// What a new session hears besides its first words.
     pub initial: Option<String>,
 }
@@ -69,6 +75,12 @@ impl Outfit {
                 self.tools.push(tool);
             }
         }
+    }
+
+    /// A tool of the kernel's own calls, offered to the model or not.
+    pub(crate) fn any_tool(&self, name: &str) -> Result<&Arc<dyn Tool>, String> {
+        let found = self.tools.iter().find(|tool| tool.spec().name.eq_ignore_ascii_case(name));
+        found.ok_or_else(|| format!("There is no tool named `{name}`."))
     }
 
     /// The tool a call names, ignoring case; `Err` lists near names for the model.

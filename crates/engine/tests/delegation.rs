@@ -67,7 +67,9 @@ async fn two_tasks_of_one_reply_run_at_the_same_time_and_both_answer() {
     }
     let ended = ends(&office.records().await);
     assert_eq!(ended.len(), 2);
-    assert!(ended.iter().all(|(how, result)| *how == How::Completed && result.contains("did user: do ") && result.contains("task_id: ses_")));
+    assert!(
+        ended.iter().all(|(how, result)| *how == How::Completed && result.contains("did user: do ") && result.contains("task_id: ses_"))
+    );
     // Both were asked before either had answered its first step.
     let order: Vec<String> = office.model.seen().iter().map(|seen| format!("{} {}", prompt(seen), seen.position)).collect();
     assert_eq!(order[1..3], ["user: do one 0", "user: do two 0"]);
@@ -95,7 +97,8 @@ async fn a_child_is_isolated_from_its_parent() {
 async fn check_team(office: &Office, what: &str) {
     let all = summaries(&office.memory).await;
     // A torn append may have lost a call; a child without one there is never.
-    let called = office.records().await.iter().filter(|record| matches!(&record.event, Event::Called { tool, .. } if tool == "agent")).count();
+    let called =
+        office.records().await.iter().filter(|record| matches!(&record.event, Event::Called { tool, .. } if tool == "agent")).count();
     assert_eq!(all.len(), 1 + called, "{what}: one child per call, no orphan: {all:#?}");
     let mut ran = office.witness.lock().unwrap().clone();
     let count = ran.len();
@@ -230,7 +233,11 @@ async fn a_task_goes_on_by_its_id_and_remembers() {
 #[tokio::test(start_paused = true)]
 async fn an_id_that_leads_nowhere_is_said_and_in_opencodes_dialect_starts_anew() {
     for (dialect, tool, expected) in [
-        (Dialect::Posse, "agent", "error There is no task `ses_nowhere` of this session to go on with. Tasks that can be resumed: there are none yet."),
+        (
+            Dialect::Posse,
+            "agent",
+            "error There is no task `ses_nowhere` of this session to go on with. Tasks that can be resumed: there are none yet.",
+        ),
         (Dialect::OpenCode, "task", "A new session was started instead."),
     ] {
         let mut office = Office::with_model(Scripted::with(move |seen| match (prompt(seen).as_str(), seen.position) {
@@ -357,16 +364,17 @@ async fn a_childs_rights_are_the_strictest_of_its_own_and_its_ancestors() {
     settled(&handle).await;
     handle.close().await;
     let denied = log(&later.memory, &later.session).await;
-    let denied = denied.iter().filter(|record| matches!(&record.event, Event::CallFinished { outcome: Outcome::Denied { .. }, .. })).count();
+    let denied =
+        denied.iter().filter(|record| matches!(&record.event, Event::CallFinished { outcome: Outcome::Denied { .. }, .. })).count();
     assert_eq!(denied, 1, "its first call was denied; the second round said its word without one");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_hundred_children_share_the_bytes_of_their_head() {
     let office = Office::with_model(Scripted::with(|seen| match (prompt(seen).as_str(), seen.position) {
-        ("user: go", 0) => {
-            (1..100).fold(ScriptedReply::call("agent", task("part", "work 0")), |reply, at| reply.and_call("agent", task("part", &format!("work {at}"))))
-        }
+        ("user: go", 0) => (1..100).fold(ScriptedReply::call("agent", task("part", "work 0")), |reply, at| {
+            reply.and_call("agent", task("part", &format!("work {at}")))
+        }),
         ("user: go", _) => say("done"),
         _ => say("worked"),
     }));

@@ -3,14 +3,19 @@
 //! It is an ordinary [`Model`]: it sees messages and tool specs and nothing else, uses only the tools it is offered, and
 //! derives everything from the messages, so a step tried again gives the same reply. What it cannot do it refuses as
 //! `NeedsModel`. Hops: `turn` (what was said since the question) → `intent` (what is asked) → `plan` (which calls are
-//! still needed) → `answer` (words that only quote results).
+//! still needed) → `answer` (words that only quote results). Where agents can be sent, `lead` sends four for a question
+//! about the repository, each with a `survey` that the same model, as a child, answers in `scout`.
 
 mod answer;
 mod define;
 mod found;
 mod intent;
+mod lead;
+mod manifest;
 mod pattern;
 mod plan;
+mod scout;
+mod survey;
 mod terms;
 mod turn;
 mod words;
@@ -19,6 +24,8 @@ mod words;
 mod questions;
 #[cfg(test)]
 mod stories;
+#[cfg(test)]
+mod teams;
 
 use std::sync::Arc;
 
@@ -30,6 +37,7 @@ use serde::Serialize;
 
 use self::{
     intent::Intent,
+    lead::Team,
     plan::{Call, Desk},
     turn::Turn,
 };
@@ -98,7 +106,7 @@ fn think(head: &Head, messages: &[Message], choice: ToolChoice) -> Result<Reply,
         return Err(ModelError::new(ModelFailure::NeedsModel, answer::needs_model(work)));
     }
     let offered: Vec<&str> = head.tools.iter().map(|tool| tool.name.as_str()).collect();
-    let desk = Desk::new(&turn, &offered, choice);
+    let desk = Desk::new(&turn, &offered, choice).with_team(Team::offered(&head.tools));
     Ok(match plan::answer(&intent, &desk) {
         Ok(text) => Reply { parts: vec![ReplyPart::Text(text)], usage: Usage::default(), finish: Finish::Stop },
         Err(calls) => Reply { parts: worded(calls, turn.replies), usage: Usage::default(), finish: Finish::Calls },

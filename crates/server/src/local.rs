@@ -4,7 +4,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use posse_api::{Ask, Client, ClientError, Delivered, Place, Start, concerns};
+use posse_api::{Ask, Client, ClientError, Delivered, Place, Start, concerns, named};
 use posse_engine::{World, read_all, restore};
 use posse_session::{
     Append, AskId, Asking, BatchId, BoxFuture, By, CallId, Command, Event, Given, LeaseError, Letter, LetterId, Mode, Posted, ReadError,
@@ -150,8 +150,13 @@ impl Client for Local {
 
     fn find<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<Summary, ClientError>> {
         Box::pin(async move {
-            let found = Start::new(prefix, SessionId::PREFIX).only(self.sessions().await?, |summary| summary.session.as_str())?;
-            found.ok_or_else(|| ClientError::Missing(prefix.to_owned()))
+            let mut all = self.sessions().await?;
+            let found = Start::new(prefix, SessionId::PREFIX).only(&all, |summary| summary.session.as_str())?;
+            let found = found.map(|summary| summary.session.clone());
+            // An id is meant before a name.
+            let meant = if found.is_some() { found } else { named(&all, prefix)? };
+            let place = meant.and_then(|session| all.iter().position(|summary| summary.session == session));
+            place.map(|place| all.swap_remove(place)).ok_or_else(|| ClientError::Missing(prefix.to_owned()))
         })
     }
 

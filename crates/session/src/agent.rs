@@ -214,11 +214,13 @@ fn names_tool(written: &str, tool: &str) -> bool {
     }
     let (name, tool) = (squashed(written.split('(').next().unwrap_or(written)), squashed(tool));
     let tools: &[&str] = match name.as_str() {
-        "edit" | "multiedit" | "applypatch" | "patch" | "notebookedit" | "strreplace" => &["edit", "multiedit", "applypatch"],
-        "read" | "view" | "notebookread" | "cat" => &["read"],
-        "list" | "ls" => &["list"],
+        // Other ways to do the same.
+        "edit" => &["multiedit", "applypatch"],
+        "patch" => &["applypatch"],
+        "view" => &["read"],
+        "ls" => &["list"],
         // Nobody can use the first without the others.
-        "bash" | "shell" | "terminal" => &["bash", "bashoutput", "killshell"],
+        "bash" | "shell" => &["bash", "bashoutput", "killshell"],
         "killbash" => &["killshell"],
         "task" | "agent" => &["task", "agent", "taskoutput", "taskstop", "tasklist"],
         "askuserquestion" => &["question"],
@@ -277,6 +279,9 @@ mod tests {
             (list(&[]), &[], "read", false),
             (list(&["*"]), &[], "anything", true),
             (list(&["*"]), &["Edit"], "multi_edit", false),
+            (list(&["*"]), &["MultiEdit"], "edit", true),
+            (list(&["*"]), &["NotebookEdit"], "edit", true),
+            (list(&["Edit"]), &[], "apply_patch", true),
             (list(&["Read", "Grep"]), &[], "read", true),
             (list(&["Read", "Grep"]), &[], "GREP", true),
             (list(&["Read", "Grep"]), &[], "bash", false),

@@ -11,9 +11,10 @@ use crate::{
     grant::{Grant, Granted},
     ids::{AskId, CallId, Seq},
     outcome::{Answer, By, How, Outcome, Scope},
-    queue::{Waiting, fingerprint},
+    part::Part,
+    queue::{Begins, Waiting, fingerprint, subtasks},
     rule::{Decision, Verdict},
-    state::{Birth, CallState, Configuration, OpenCall, OpenStep, OpenTask, Retry, Session},
+    state::{Announced, Birth, CallOwner, CallState, Configuration, OpenCall, OpenStep, OpenTask, Retry, Session, Subtask, Turn},
     task::To,
     text::INLINE_BYTES_MAX,
     usage::Usage,
@@ -38,6 +39,12 @@ impl Session {
                 self.woken_by(&entry.source);
                 self.open_round_unless_held();
             }
+            Event::Expanding { entry, .. } => self.announced = Announced::Entry(entry.clone()),
+            Event::Expanded { entry, parts, agent, model, allowed } => {
+                let (agent, model, allowed) = (agent.clone(), model.clone(), allowed.clone());
+                let begins = Begins { subtasks: subtasks(parts), agent, model, allowed };
+                self.queue.expand(entry, record.seq, parts.iter().map(Part::bytes).sum(), begins);
+            }
             Event::StepStarted { step, took, closing, .. } => {
                 // What was repeated before the user spoke is no loop of this turn.
                 if self
@@ -48,7 +55,16 @@ impl Session {
                 {
                     (self.repeats, self.misfires) = ((0, 0), 0);
                 }
-                self.queue.take(took);
+                let begins_turn = !self.answering && self.subtasks.is_empty();
+                if begins_turn {
+                    self.turn = Turn::default();
+                }
+                for waiting in self.queue.take(took) {
+                    self.turn.join(&waiting.begins);
+                    let subtask = |(at, direct): (usize, &bool)| Subtask { seq: waiting.seq, at, direct: *direct };
+                    self.subtasks.extend(waiting.begins.subtasks.iter().enumerate().map(subtask));
+                }
+                self.follow_up = false;
                 self.step = Some(OpenStep { step: *step, closing: *closing, since: record.at });
                 (self.steps, self.answering, self.cut_short, self.resumed) = (step.saturating_add(1), true, false, false);
                 self.retry.at = None;
@@ -125,11 +141,14 @@ impl Session {
     fn apply_replied(&mut self, seq: Seq, calls: u64, usage: Usage, by_kernel: bool) {
         let closing = self.step.take().is_some_and(|step| step.closing);
         self.answering = 0 < calls && !closing;
+        self.announced = if by_kernel { Announced::Kernel } else { Announced::Model };
         if by_kernel && self.answering {
             return;
         }
         self.spend(usage);
-        self.last_input = usage.input.saturating_add(usage.cache_read).saturating_add(usage.cache_write);
+        if !by_kernel {
+            self.last_input = usage.input.saturating_add(usage.cache_read).saturating_add(usage.cache_write);
+        }
         (self.last_reply, self.round.reply) = (Some(seq), Some(seq));
         (self.retry, self.takeovers) = (Retry::default(), 0);
         self.round.steps += u64::from(!by_kernel);
@@ -149,7 +168,13 @@ impl Session {
         self.repeats = (print, repeats);
         let state = decision.clone().map_or(CallState::Unlooked, CallState::Judged);
         let (call, tool, repeatable) = (call.clone(), tool.clone(), *repeatable);
-        self.calls.push(OpenCall { call, tool, seq: record.seq, repeatable, attempts: 0, repeats, state, consented: false, answer: None });
+        let owner = match &self.announced {
+            Announced::Model => CallOwner::Model,
+            Announced::Entry(entry) => CallOwner::Entry(entry.clone()),
+            Announced::Kernel => self.subtasks.pop_front().map_or(CallOwner::Model, CallOwner::Subtask),
+        };
+        let (seq, consented, answer) = (record.seq, false, None);
+        self.calls.push(OpenCall { call, tool, seq, repeatable, attempts: 0, repeats, state, consented, answer, owner });
     }
 
     fn apply_answered(&mut self, ask: &AskId, call: &CallId, answer: &Answer, by: By) {
@@ -241,7 +266,16 @@ impl Session {
                         let source = Source::Task { task: task.clone() };
                         self.woken_by(&source);
                         let (delivery, priority, bytes, seq) = (Delivery::NextStep, Priority::Later, result.bytes(), record.seq);
-                        self.queue.push_notice(Waiting { id: entry.clone(), source, delivery, priority, bytes, seq });
+                        self.queue.push_notice(Waiting {
+                            id: entry.clone(),
+                            source,
+                            delivery,
+                            priority,
+                            bytes,
+                            seq,
+                            typed: false,
+                            begins: Begins::default(),
+                        });
                         self.open_round_unless_held();
                     }
                     To::Internal => {}
@@ -324,6 +358,7 @@ impl Session {
     fn finish(&mut self, call: &CallId, outcome: &Outcome) {
         let before = self.calls.len();
         let attempts = self.call(call).map_or(0, |open| open.attempts);
+        self.follow_up |= self.call(call).is_some_and(|open| matches!(open.owner, CallOwner::Subtask(_)));
         self.calls.retain(|open| open.call != *call);
         if self.calls.len() == before {
             return;

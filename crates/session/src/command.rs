@@ -5,8 +5,8 @@
 use crate::{
     entry::Entry,
     event::{Event, Hold},
-    grant::Granted,
-    ids::{AskId, CallId, Hash, Ids, SessionId, Timestamp},
+    grant::{Grant, Granted},
+    ids::{AskId, CallId, EntryId, Hash, Ids, SessionId, Timestamp},
     limit::Limit,
     outcome::{Answer, By, How, Outcome},
     part::Part,
@@ -48,6 +48,13 @@ pub enum Command {
     Rejudge {
         looks: Vec<(CallId, Look)>,
     },
+    /// The kernel's own reply: the next agent that the user ran directly is called. What is due goes with it.
+    Subtask {
+        step: u64,
+        author: String,
+        wanted: Box<Wanted>,
+        notes: Vec<Part>,
+    },
     /// A limit of the tree is used up and the turn ends here.
     Limit {
         limit: Limit,
@@ -87,11 +94,53 @@ pub enum Command {
 /// What the outside world says of work it was owed. A report nobody waits for is nothing.
 #[derive(Debug, Clone)]
 pub enum Report {
-    Reply { step: u64, parts: Vec<Part>, calls: Vec<Wanted>, usage: Usage, finish: Finish },
-    ModelFailed { step: u64, failure: ModelFailure, words: String, retry_after: Option<std::time::Duration>, partial: Text, usage: Usage },
-    Looked { call: CallId, input: Text, look: Result<Look, String>, by: String },
-    CallFinished { call: CallId, outcome: Outcome },
-    TaskEnded { task: SessionId, round: u64, how: How, result: Text, usage: Usage },
+    Reply {
+        step: u64,
+        parts: Vec<Part>,
+        calls: Vec<Wanted>,
+        usage: Usage,
+        finish: Finish,
+    },
+    ModelFailed {
+        step: u64,
+        failure: ModelFailure,
+        words: String,
+        retry_after: Option<std::time::Duration>,
+        partial: Text,
+        usage: Usage,
+    },
+    Looked {
+        call: CallId,
+        input: Text,
+        look: Result<Look, String>,
+        by: String,
+    },
+    CallFinished {
+        call: CallId,
+        outcome: Outcome,
+    },
+    /// `result` is worded for the model, `said` is what the task itself said.
+    TaskEnded {
+        task: SessionId,
+        round: u64,
+        how: How,
+        result: Text,
+        said: Text,
+        usage: Usage,
+    },
+    /// What an entry's words come to needs these calls first.
+    Expanding {
+        entry: EntryId,
+        calls: Vec<Wanted>,
+    },
+    /// What an entry's words come to.
+    Expanded {
+        entry: EntryId,
+        parts: Vec<Part>,
+        agent: Option<String>,
+        model: Option<String>,
+        allowed: Vec<Grant>,
+    },
 }
 
 /// A call the model asked for, with the look at it; `Err` is why it cannot run.
@@ -102,6 +151,8 @@ pub struct Wanted {
     pub tool: String,
     pub input: Text,
     pub look: Result<Look, String>,
+    /// The user asked for just this: nobody is asked again.
+    pub consented: bool,
 }
 
 impl Wanted {
@@ -168,6 +219,14 @@ pub enum Effect {
         step: u64,
         not_before: Option<Timestamp>,
     },
+    /// Find out what the typed words of an entry come to.
+    Expand {
+        entry: EntryId,
+    },
+    /// Call the next agent that the user ran directly.
+    Subtask {
+        step: u64,
+    },
     /// Ask the hooks about a call.
     Look {
         call: CallId,
@@ -195,6 +254,8 @@ pub enum Effect {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EffectKey {
     Model(u64),
+    Expand(EntryId),
+    Subtask(u64),
     Look(CallId),
     Run(CallId),
     Watch(SessionId, u64),
@@ -206,6 +267,8 @@ impl Effect {
     pub fn key(&self) -> EffectKey {
         match self {
             Self::CallModel { step, .. } => EffectKey::Model(*step),
+            Self::Expand { entry } => EffectKey::Expand(entry.clone()),
+            Self::Subtask { step } => EffectKey::Subtask(*step),
             Self::Look { call } => EffectKey::Look(call.clone()),
             Self::RunCall { call } => EffectKey::Run(call.clone()),
             Self::Watch { task, round } => EffectKey::Watch(task.clone(), *round),

@@ -11,12 +11,12 @@ use crate::{
     grant::{AskedFor, Grant},
     ids::{AskId, CallId, EntryId, SessionId},
     limit::Limit,
-    outcome::{Answer, By, Outcome, Scope},
+    outcome::{Answer, By, How, Outcome, Scope},
     part::Part,
     retry::retry_after,
     rule::{Decision, Judgement, Rules, Touch, Verdict, judge, key_of},
-    seams::Look,
-    state::{CallState, OpenCall, Session},
+    seams::{Finish, Look},
+    state::{CallOwner, CallState, OpenCall, Session},
     task::To,
     text::{Text, clip, one_line},
     words,
@@ -77,6 +77,7 @@ impl Session {
             Command::Resume { .. } => Vec::new(),
             Command::TakeOver => self.take_over(given),
             Command::Rejudge { looks } => looks.into_iter().flat_map(|(call, look)| self.rejudge(&call, look, given)).collect(),
+            Command::Subtask { step, author, wanted, notes } => self.run_subtask(step, author, *wanted, notes, given),
             Command::Spawn { call, task, round, spawn, wait } => self.spawn(call, task, round, *spawn, wait),
             Command::Detach { task } => self.detach(task),
             Command::StopTask { task, by } => match self.tasks.get(&task) {
@@ -144,19 +145,66 @@ impl Session {
                 Some(CallState::Running | CallState::Stopping) => vec![Event::CallFinished { call, outcome }],
                 _ => Vec::new(),
             },
-            Report::TaskEnded { task, round, how, result, usage } => match self.tasks.get(&task) {
+            Report::TaskEnded { task, round, how, result, said, usage } => match self.tasks.get(&task) {
                 Some(open) if open.round == round => {
                     let to = match &open.waiting {
                         Some(call) if self.call(call).is_some() => To::Call { call: call.clone() },
                         _ if open.internal => To::Internal,
                         _ => To::Queue { entry: EntryId::fresh(given.ids) },
                     };
-                    vec![Event::TaskEnded { task, round, how, result, usage, to }]
+                    let direct = match &to {
+                        To::Call { call } => self.direct_answer(call, how, said),
+                        _ => Vec::new(),
+                    };
+                    let mut events = vec![Event::TaskEnded { task, round, how, result, usage, to }];
+                    events.extend(direct);
+                    events
                 }
                 _ => Vec::new(),
             },
-            Report::Reply { .. } | Report::ModelFailed { .. } => Vec::new(),
+            Report::Expanding { entry, calls } if self.is_typed(&entry) => {
+                let mut events = vec![Event::Expanding { entry, calls: calls.len() as u64 }];
+                events.extend(self.called(calls, given));
+                events
+            }
+            Report::Expanded { entry, parts, agent, model, allowed } if self.is_typed(&entry) => {
+                vec![Event::Expanded { entry, parts, agent, model, allowed }]
+            }
+            Report::Reply { .. } | Report::ModelFailed { .. } | Report::Expanding { .. } | Report::Expanded { .. } => Vec::new(),
         }
+    }
+
+    fn is_typed(&self, entry: &EntryId) -> bool {
+        self.queue.get(entry).is_some_and(|waiting| waiting.typed)
+    }
+
+    /// The kernel speaks in the name of the agent that the user ran, and calls it. The user needs nobody's leave.
+    fn run_subtask(&self, step: u64, author: String, wanted: Wanted, notes: Vec<Part>, given: &Given) -> Vec<Event> {
+        if self.step.is_some() || !self.calls.is_empty() || !self.wants_step() || self.next_subtask().is_none() {
+            return Vec::new();
+        }
+        let took = self.queue.due(self.answering);
+        let notes = self.step_notes(notes);
+        let parts = vec![Part::Call { call: wanted.call.clone() }];
+        let mut events = vec![
+            Event::StepStarted { step, took, reserved: Default::default(), closing: false, notes },
+            Event::Replied { step, parts, calls: 1, usage: Default::default(), finish: Finish::Calls, author: Some(author) },
+        ];
+        events.extend(self.called(vec![wanted], given));
+        events
+    }
+
+    /// Where the user ran an agent for its answer alone, its answer is said in its name and the turn is over.
+    fn direct_answer(&self, call: &CallId, how: How, said: Text) -> Vec<Event> {
+        let direct = self.call(call).is_some_and(|open| matches!(&open.owner, CallOwner::Subtask(subtask) if subtask.direct));
+        if !direct || !matches!(how, How::Completed | How::Limit) || self.hold.is_some() {
+            return Vec::new();
+        }
+        let (step, parts) = (self.steps, vec![Part::Text { text: said, synthetic: false }]);
+        vec![
+            Event::StepStarted { step, took: Vec::new(), reserved: Default::default(), closing: false, notes: Vec::new() },
+            Event::Replied { step, parts, calls: 0, usage: Default::default(), finish: Finish::Stop, author: Some(String::new()) },
+        ]
     }
 
     fn is_at(&self, step: u64) -> bool {
@@ -192,10 +240,11 @@ impl Session {
                     events.push(called);
                     events.push(Event::CallFinished { call, outcome: Outcome::denied(words::STEPS_USED_UP) });
                 }
-                Ok(_) if given.looks => events.push(called),
+                Ok(_) if given.looks && !wanted.consented => events.push(called),
                 Ok(look) => {
                     after.misfires = 0;
                     let verdict = after.judge(&wanted.tool, look, after.repeats.1, given);
+                    let verdict = if wanted.consented && verdict.verdict == Verdict::Ask { words::consented(verdict) } else { verdict };
                     if let Event::Called { decision, touches, .. } = &mut called {
                         if let Some(doom) = verdict.touch.clone().filter(|touch| touch.key == "doom_loop") {
                             touches.push(doom);
@@ -239,15 +288,18 @@ impl Session {
 
     /// An ask after what people have allowed before.
     fn lifted(&self, decision: Decision, asked: Vec<AskedFor>, given: &Given) -> Decision {
-        let grant = |asked: &AskedFor| self.grants.iter().chain(given.grants).find(|granted| granted.grant.covers(asked));
+        let by_answer = |asked: &AskedFor| self.grants.iter().chain(given.grants).find(|granted| granted.grant.covers(asked));
+        let by_turn = |asked: &AskedFor| self.turn.allowed.iter().find(|grant| grant.covers(asked));
+        let grant = |asked: &AskedFor| match by_answer(asked) {
+            Some(granted) => Some((granted.grant.to_string(), words::granted(granted))),
+            None => by_turn(asked).map(|grant| (grant.to_string(), words::FOR_THIS_TURN.to_owned())),
+        };
         let granted = asked.first().and_then(grant);
         let mut open: Vec<AskedFor> = asked.into_iter().filter(|asked| grant(asked).is_none()).collect();
         // What fewest may answer comes first: the ask speaks of it, and a mode that may not answer it answers nothing.
         open.sort_by_key(|asked| (!asked.touch.needs_a_person(), asked.touch.key == "edit"));
         match (open.first(), granted) {
-            (None, Some(granted)) => {
-                Decision { verdict: Verdict::Allow, rule: Some(granted.grant.to_string()), origin: words::granted(granted), ..decision }
-            }
+            (None, Some((rule, origin))) => Decision { verdict: Verdict::Allow, rule: Some(rule), origin, ..decision },
             (None, None) => decision,
             (Some(first), _) => {
                 let offers: Vec<Grant> = open.iter().take(TOUCHES_MAX).filter_map(AskedFor::offer).collect();
@@ -348,7 +400,7 @@ impl Session {
         // Esc leaves background tasks alone, and their ends may be heard; any other stop also holds a session that waits for them.
         let hold = if let Event::Interrupted { hold, .. } = &fact { *hold } else { Hold::Limit };
         let waits = !self.tasks.is_empty() && hold != Hold::Esc && self.hold != Some(hold);
-        let idle = self.step.is_none() && self.calls.is_empty() && !self.wants_step() && !waits;
+        let idle = self.step.is_none() && self.calls.is_empty() && !self.wants_step() && !self.wants_expansion() && !waits;
         if idle {
             return Vec::new();
         }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    grant::Grant,
     ids::{EntryId, SessionId},
     part::Part,
 };
@@ -17,12 +18,26 @@ pub struct Entry {
     #[serde(default)]
     pub priority: Priority,
     pub parts: Vec<Part>,
+    /// As typed: commands and mentions in it are to be found before it is due.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub typed: bool,
+    /// What is allowed for the turn it begins.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allowed: Vec<Grant>,
 }
 
 impl Entry {
     /// What a user typed: due at the next step boundary, ahead of notices.
     pub fn user(id: EntryId, text: impl Into<crate::text::Text>) -> Self {
-        Self { id, source: Source::User, delivery: Delivery::NextStep, priority: Priority::Next, parts: vec![Part::text(text)] }
+        Self {
+            id,
+            source: Source::User,
+            delivery: Delivery::NextStep,
+            priority: Priority::Next,
+            parts: vec![Part::text(text)],
+            typed: false,
+            allowed: Vec::new(),
+        }
     }
 
     pub fn bytes(&self) -> u64 {

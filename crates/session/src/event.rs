@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::{
     entry::Entry,
+    grant::Grant,
     ids::{AskId, BatchId, CallId, EntryId, Hash, Seq, SessionId, Timestamp},
     limit::Limit,
     outcome::{Answer, By, How, Outcome},
@@ -97,6 +98,24 @@ pub enum Event {
     },
     Queued {
         entry: Entry,
+    },
+    /// What an entry's words come to needs the results of these calls first: `calls` facts `Called` follow.
+    Expanding {
+        entry: EntryId,
+        calls: u64,
+    },
+    /// What the typed words of an entry come to, and what that means for the turn they begin.
+    Expanded {
+        entry: EntryId,
+        parts: Vec<Part>,
+        /// Who answers this turn, and on which model, if not the session's own.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        agent: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        model: Option<String>,
+        /// What the user allowed for this turn by saying it.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        allowed: Vec<Grant>,
     },
     /// Entries left the queue and the model is called with what the log holds up to here.
     StepStarted {
@@ -299,7 +318,9 @@ impl Event {
         match self {
             Self::Created { recipe, above, .. } => vec![&mut recipe.definition, above],
             Self::Queued { entry } => entry.parts.iter_mut().flat_map(Part::texts_mut).collect(),
-            Self::StepStarted { notes: parts, .. } | Self::Replied { parts, .. } => parts.iter_mut().flat_map(Part::texts_mut).collect(),
+            Self::StepStarted { notes: parts, .. } | Self::Replied { parts, .. } | Self::Expanded { parts, .. } => {
+                parts.iter_mut().flat_map(Part::texts_mut).collect()
+            }
             Self::Called { input: text, .. }
             | Self::Looked { input: text, .. }
             | Self::StepFailed { partial: text, .. }

@@ -39,16 +39,18 @@ pub use limit::{Admission, Limit, Limits, Standing, Wish};
 pub use outcome::{Answer, By, How, Outcome, Scope};
 pub use owed::Permit;
 pub use part::Part;
-pub use queue::{QUEUE_MAX, Queue, Waiting};
+pub use queue::{Begins, QUEUE_MAX, Queue, Waiting};
 pub use retry::{WAIT_MAX, retry_after};
 pub use rule::{Decision, Judgement, Reader, Reading, Rule, Rules, Touch, Verdict, judge, key_of, wildcard};
 pub use seams::{
-    Append, AppendError, Before, Block, BoxFuture, Clock, CommandLine, Delegate, Ended, Errand, Finish, Head, Hook, HookedCall, Inbox,
-    Lease, LeaseError, Letter, Live, Log, Look, Message, Model, ModelError, ModelFacts, ModelFailure, Ownership, Params, Posted, Process,
-    Progress, ReadError, Reply, ReplyPart, Request, Role, SpawnError, Stop, TaskEnd, Tool, ToolCall, ToolChoice, ToolContext, ToolSpec,
-    Workspace,
+    Append, AppendError, Before, Block, BoxFuture, Clock, CommandLine, Delegate, Ended, Errand, Expander, Expansion, Finish, Head, Hook,
+    HookedCall, Inbox, Lease, LeaseError, Letter, Live, Log, Look, Message, Model, ModelError, ModelFacts, ModelFailure, Needed, Ownership,
+    Params, Posted, Process, Progress, ReadError, Reply, ReplyPart, Request, Role, SpawnError, Stop, TaskEnd, Tool, ToolCall, ToolChoice,
+    ToolContext, ToolSpec, Workspace,
 };
-pub use state::{Birth, CallState, Configuration, OpenCall, OpenStep, OpenTask, Retry, Round, Session, Transcript};
+pub use state::{
+    Announced, Birth, CallOwner, CallState, Configuration, OpenCall, OpenStep, OpenTask, Retry, Round, Session, Subtask, Transcript, Turn,
+};
 pub use summary::{OpenAsk, SUMMARY_VERSION, Status, Summary};
 pub use task::{Spawn, To};
 pub use text::{EVENT_BYTES_MAX, INLINE_BYTES_MAX, Text, clip};

@@ -5,9 +5,10 @@
 use crate::{
     command::{Effect, Given},
     event::{Event, Reserved},
+    ids::EntryId,
     part::Part,
     rule::Verdict,
-    state::{CallState, Session},
+    state::{CallOwner, CallState, Session},
     words,
 };
 
@@ -31,6 +32,10 @@ impl Session {
                 CallState::Judged(_) | CallState::Asked { .. } | CallState::Stopping | CallState::Waiting { .. } => {}
             }
         }
+        if self.hold.is_none() {
+            let waits = |entry: &EntryId| self.calls.iter().any(|open| open.owner == CallOwner::Entry(entry.clone()));
+            owed.extend(self.queue.typed().filter(|typed| !waits(&typed.id)).map(|typed| Effect::Expand { entry: typed.id.clone() }));
+        }
         for (task, open) in &self.tasks {
             owed.push(Effect::Watch { task: task.clone(), round: open.round });
             if open.stopped.is_some() {
@@ -40,11 +45,28 @@ impl Session {
         if let Some(open) = &self.step {
             owed.push(Effect::CallModel { step: open.step, not_before: None });
         } else if self.calls.is_empty() && self.wants_step() {
-            owed.push(Effect::CallModel { step: self.steps, not_before: self.retry.at });
+            owed.push(match self.next_subtask() {
+                Some(_) => Effect::Subtask { step: self.steps },
+                None => Effect::CallModel { step: self.steps, not_before: self.retry.at },
+            });
         } else if self.round.open && self.is_quiet() {
             owed.push(Effect::Conclude { round: self.round.number });
         }
         owed
+    }
+
+    /// What the kernel adds to the words of the next step.
+    pub(crate) fn step_notes(&self, mut notes: Vec<Part>) -> Vec<Part> {
+        if self.follow_up {
+            notes.insert(0, Part::text(words::FOLLOW_UP));
+        }
+        if self.resumed {
+            notes.push(Part::reminder(words::RESUMED));
+        }
+        if !self.undone.is_empty() {
+            notes.push(Part::reminder(words::undone(&self.undone)));
+        }
+        notes
     }
 
     /// The facts that record the start of owed work; they are in the log before the work begins.
@@ -54,13 +76,7 @@ impl Session {
         }
         match effect {
             Effect::CallModel { step, .. } => {
-                let mut notes = notes;
-                if self.resumed {
-                    notes.push(Part::reminder(words::RESUMED));
-                }
-                if !self.undone.is_empty() {
-                    notes.push(Part::reminder(words::undone(&self.undone)));
-                }
+                let mut notes = self.step_notes(notes);
                 if permit.closing {
                     notes.push(Part::reminder(words::CLOSING));
                 }
@@ -75,7 +91,10 @@ impl Session {
                 let error = self.round.error.clone();
                 vec![Event::Ended { round: *round, how: self.round.how, reply: self.round.reply, error, usage: self.round.usage }]
             }
-            Effect::Look { .. } | Effect::Watch { .. } | Effect::StopTask { .. } => Vec::new(),
+            // What the kernel says itself, it says by a command: it needs words that are not in the state.
+            Effect::Expand { .. } | Effect::Subtask { .. } | Effect::Look { .. } | Effect::Watch { .. } | Effect::StopTask { .. } => {
+                Vec::new()
+            }
         }
     }
 }

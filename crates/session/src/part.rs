@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ids::CallId, text::Text};
+use crate::{grant::Grant, ids::CallId, text::Text};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -38,6 +38,14 @@ pub enum Part {
         prompt: Text,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         command: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        model: Option<String>,
+        /// Its answer is the answer: no model is asked after it.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        direct: bool,
+        /// What it may do for its first turn without asking.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        allowed: Vec<Grant>,
     },
     /// Where in a reply a call stood.
     Call { call: CallId },

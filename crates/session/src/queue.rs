@@ -7,7 +7,9 @@ use std::collections::VecDeque;
 
 use crate::{
     entry::{Delivery, Entry, Priority, Source},
+    grant::Grant,
     ids::{EntryId, Seq},
+    part::Part,
 };
 
 /// More waiting entries than anyone reads; beyond it users, agents and plugins are refused, completions are not.
@@ -31,6 +33,21 @@ pub struct Waiting {
     pub bytes: u64,
     /// The record that holds its words.
     pub seq: Seq,
+    /// As typed: not due before it is expanded.
+    pub typed: bool,
+    /// What it begins besides words.
+    pub begins: Begins,
+}
+
+/// What an entry means for the turn it begins.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Begins {
+    /// Agents the user runs directly, one per part; whether the answer is the agent's own.
+    pub subtasks: Vec<bool>,
+    /// Who answers, and on which model, if not the session's own.
+    pub agent: Option<String>,
+    pub model: Option<String>,
+    pub allowed: Vec<Grant>,
 }
 
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -69,6 +86,8 @@ impl Queue {
             priority: entry.priority,
             bytes: entry.bytes(),
             seq,
+            typed: entry.typed,
+            begins: Begins { subtasks: subtasks(&entry.parts), allowed: entry.allowed.clone(), ..Begins::default() },
         });
     }
 
@@ -80,14 +99,42 @@ impl Queue {
         self.waiting.push(waiting);
     }
 
-    pub(crate) fn take(&mut self, taken: &[EntryId]) {
-        self.waiting.retain(|waiting| !taken.contains(&waiting.id));
+    /// Takes entries out, and answers with them in the order in which they were taken.
+    pub(crate) fn take(&mut self, taken: &[EntryId]) -> Vec<Waiting> {
+        let (mut out, rest): (Vec<Waiting>, Vec<Waiting>) = self.waiting.drain(..).partition(|waiting| taken.contains(&waiting.id));
+        self.waiting = rest;
+        out.sort_by_key(|waiting| taken.iter().position(|id| *id == waiting.id));
+        out
+    }
+
+    /// What typed words came to.
+    pub(crate) fn expand(&mut self, entry: &EntryId, seq: Seq, bytes: u64, begins: Begins) {
+        if let Some(waiting) = self.waiting.iter_mut().find(|waiting| waiting.id == *entry) {
+            (waiting.seq, waiting.bytes, waiting.typed, waiting.begins) = (seq, bytes, false, begins);
+        }
+    }
+
+    pub(crate) fn get(&self, entry: &EntryId) -> Option<&Waiting> {
+        self.waiting.iter().find(|waiting| waiting.id == *entry)
+    }
+
+    /// Something waits that a step could take.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.waiting.iter().any(|waiting| !waiting.typed)
+    }
+
+    /// Entries whose words were not looked at yet.
+    pub(crate) fn typed(&self) -> impl Iterator<Item = &Waiting> {
+        self.waiting.iter().filter(|waiting| waiting.typed)
     }
 
     /// What the next step takes. Inside a turn everything due at a step boundary steers it; at a turn's start one user's
     /// or agent's entry is answered, or all waiting notices together.
     pub(crate) fn due(&self, inside_turn: bool) -> Vec<EntryId> {
-        let mut due: Vec<&Waiting> = self.waiting.iter().filter(|waiting| !inside_turn || waiting.delivery == Delivery::NextStep).collect();
+        let mut due: Vec<&Waiting> = {
+            let due = |waiting: &&Waiting| !waiting.typed && (!inside_turn || waiting.delivery == Delivery::NextStep);
+            self.waiting.iter().filter(due).collect()
+        };
         due.sort_by_key(|waiting| waiting.priority);
         let alone = !inside_turn && due.first().is_some_and(|first| !first.source.is_notice());
         if alone {
@@ -102,6 +149,11 @@ impl Queue {
         });
         fits.map(|waiting| waiting.id.clone()).collect()
     }
+}
+
+/// Which of an entry's parts are run directly, in order.
+pub(crate) fn subtasks(parts: &[Part]) -> Vec<bool> {
+    parts.iter().filter_map(|part| if let Part::Subtask { direct, .. } = part { Some(*direct) } else { None }).collect()
 }
 
 /// FNV-1a: small, stable, good enough to recognise an id among a few hundred.

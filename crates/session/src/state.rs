@@ -3,15 +3,18 @@
 //! Changed only by `apply.rs`. Finished calls and closed tasks leave it, so its size follows what is open, not how long
 //! the history is, and a draft of it is cheap.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
 
 use crate::{
     command::Effect,
     event::{Event, Hold, Kind, Recipe, Segment},
-    grant::Granted,
-    ids::{AskId, CallId, Hash, Seq, SessionId, Timestamp},
+    grant::{Grant, Granted},
+    ids::{AskId, CallId, EntryId, Hash, Seq, SessionId, Timestamp},
     outcome::{By, How},
-    queue::Queue,
+    queue::{Begins, Queue},
     rule::{Decision, Rule, Rules},
     seams::ModelFailure,
     usage::Usage,
@@ -35,6 +38,13 @@ pub struct Session {
     pub(crate) cut_short: bool,
     /// The next step goes on with a turn that was cut short, and says so.
     pub(crate) resumed: bool,
+    /// Agents the user ran directly, that are still to be called.
+    pub(crate) subtasks: VecDeque<Subtask>,
+    /// One of them has come back, and the model is to be told to go on.
+    pub(crate) follow_up: bool,
+    pub(crate) turn: Turn,
+    /// Whose calls the next facts `Called` are.
+    pub(crate) announced: Announced,
     pub(crate) retry: Retry,
     pub(crate) hold: Option<Hold>,
     /// Owners that died on this session since it last got somewhere.
@@ -132,6 +142,36 @@ pub struct OpenCall {
     pub consented: bool,
     /// What a person said to it.
     pub answer: Option<String>,
+    /// Whose call it is.
+    pub owner: CallOwner,
+}
+
+/// Whose call it is: most are the model's.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub enum CallOwner {
+    #[default]
+    Model,
+    /// The words of this entry need its result.
+    Entry(EntryId),
+    /// An agent that the user ran directly.
+    Subtask(Subtask),
+}
+
+/// An agent that the user ran directly: which part of which record, and whether its answer is the answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Subtask {
+    pub seq: Seq,
+    /// Among the subtasks of that record.
+    pub at: usize,
+    pub direct: bool,
+}
+
+/// What holds for the turn that is open.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Turn {
+    pub agent: Option<String>,
+    pub model: Option<String>,
+    pub allowed: Vec<Grant>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -163,6 +203,15 @@ pub struct OpenTask {
     pub stopped: Option<By>,
     /// The record with its spawn.
     pub seq: Seq,
+}
+
+/// Whose the calls are whose facts come next.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub enum Announced {
+    #[default]
+    Model,
+    Kernel,
+    Entry(EntryId),
 }
 
 /// Failures of the step that is owed, in a row.
@@ -204,6 +253,15 @@ pub struct Transcript {
     pub open_from: Seq,
 }
 
+impl Turn {
+    /// What an entry brings to the turn it begins or steers.
+    pub(crate) fn join(&mut self, begins: &Begins) {
+        self.agent = begins.agent.clone().or(self.agent.take());
+        self.model = begins.model.clone().or(self.model.take());
+        self.allowed.extend(begins.allowed.iter().cloned());
+    }
+}
+
 impl Session {
     /// A session nothing has happened to yet.
     pub fn new(id: SessionId) -> Self {
@@ -219,6 +277,10 @@ impl Session {
             answering: false,
             cut_short: false,
             resumed: false,
+            subtasks: VecDeque::new(),
+            follow_up: false,
+            turn: Turn::default(),
+            announced: Announced::default(),
             retry: Retry::default(),
             hold: None,
             takeovers: 0,
@@ -341,17 +403,45 @@ impl Session {
 
     /// No step, no call, no due entry, no open task. What is left is to record the round's end.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.step.is_none() && self.calls.is_empty() && self.tasks.is_empty() && !self.wants_step()
+        self.step.is_none() && self.calls.is_empty() && self.tasks.is_empty() && !self.wants_step() && !self.wants_expansion()
     }
 
     /// Whether a resume would lead anywhere.
     pub(crate) fn has_more_to_do(&self) -> bool {
-        self.answering || self.cut_short || !self.queue.is_empty()
+        self.answering || self.cut_short || !self.queue.is_empty() || !self.subtasks.is_empty()
     }
 
     /// Whether the model should be called when nothing else is open.
     pub(crate) fn wants_step(&self) -> bool {
-        self.hold.is_none() && (self.answering || !self.queue.is_empty())
+        self.hold.is_none() && (self.answering || self.queue.is_ready() || !self.subtasks.is_empty())
+    }
+
+    /// Whether typed words wait to be looked at.
+    pub(crate) fn wants_expansion(&self) -> bool {
+        self.hold.is_none() && self.queue.typed().next().is_some()
+    }
+
+    /// The agent that the user ran directly and that is called next, if the next step is one.
+    pub fn next_subtask(&self) -> Option<Subtask> {
+        self.subtasks.front().cloned().or_else(|| {
+            let due = self.queue.due(self.answering);
+            let waiting = due.iter().filter_map(|id| self.queue.get(id));
+            waiting
+                .filter_map(|waiting| waiting.begins.subtasks.first().map(|direct| Subtask { seq: waiting.seq, at: 0, direct: *direct }))
+                .next()
+        })
+    }
+
+    /// Who speaks in the step that comes next, and on which model, where it is not the session's own agent.
+    pub fn next_turn(&self) -> Turn {
+        if !self.is_between_turns() {
+            return self.turn.clone();
+        }
+        let mut turn = Turn::default();
+        for waiting in self.queue.due(self.answering).iter().filter_map(|id| self.queue.get(id)) {
+            turn.join(&waiting.begins);
+        }
+        turn
     }
 
     /// What answers in this session allow beyond one call.
@@ -371,8 +461,8 @@ impl Session {
         match effect {
             Effect::CallModel { step, .. } => self.step.as_ref().is_some_and(|open| open.step == *step),
             Effect::RunCall { call } => self.call(call).is_some_and(|open| open.state == CallState::Running),
-            Effect::Look { .. } | Effect::Watch { .. } | Effect::StopTask { .. } => true,
-            Effect::Conclude { .. } => false,
+            Effect::Expand { .. } | Effect::Look { .. } | Effect::Watch { .. } | Effect::StopTask { .. } => true,
+            Effect::Subtask { .. } | Effect::Conclude { .. } => false,
         }
     }
 }

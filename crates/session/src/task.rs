@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    grant::Grant,
     ids::{CallId, EntryId},
     text::Text,
 };
@@ -31,6 +32,9 @@ pub struct Spawn {
     /// What the result says besides: that the session to go on with was not found.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
+    /// What the child may do for its first turn without asking.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allowed: Vec<Grant>,
 }
 
 /// Where a task's end went; follows from the parent's own state when it is recorded.

@@ -1,6 +1,11 @@
 //! Words the kernel says to the model. What people read is worded in `api`.
 
-use crate::{grant::Granted, ids::SessionId, outcome::Scope, rule::{Decision, Verdict}};
+use crate::{
+    grant::Granted,
+    ids::SessionId,
+    outcome::Scope,
+    rule::{Decision, Verdict},
+};
 
 pub(crate) const INTERRUPTED: &str = "interrupted";
 pub(crate) const SUPERSEDED: &str = "a more urgent message arrived";
@@ -10,6 +15,9 @@ pub(crate) const MISFIRES: &str = "Several calls in a row could not be understoo
 /// Said to the model when a turn that was ended from outside goes on.
 pub(crate) const RESUMED: &str =
     "The turn was interrupted before it was finished, and is now resumed. Go on from where it stopped; check what is already done.";
+
+/// Said for the user after an agent that the user ran directly has come back.
+pub(crate) const FOLLOW_UP: &str = "Summarize the task tool output above and continue with your task.";
 
 /// Said to the model after the user put files back.
 pub(crate) fn undone(paths: &[String]) -> String {
@@ -40,6 +48,14 @@ pub(crate) fn looks_only(decision: Decision) -> Decision {
         ..decision
     }
 }
+
+/// The user asked for just this call.
+pub(crate) fn consented(decision: Decision) -> Decision {
+    Decision { verdict: Verdict::Allow, rule: None, origin: "you asked for it".into(), offers: Vec::new(), ..decision }
+}
+
+/// Where the leave comes from that a command or a mention gives.
+pub(crate) const FOR_THIS_TURN: &str = "allowed for this turn by what you typed";
 
 /// Where a verdict comes from that no rule gave.
 pub(crate) fn granted(granted: &Granted) -> String {

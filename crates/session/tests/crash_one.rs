@@ -11,8 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use common::{Counter, Dice, created, every_name, rules, spawn, wanted};
 use posse_session::{
     Answer, Asking, BatchId, By, CallId, CallState, Command, Delivery, Draft, Effect, EffectKey, Entry, EntryId, Event, Finish, Given,
-    Hash, Hold, How, Ids, Kind, Limit, Look, ModelFailure, Outcome, Permit, Priority, Record, Report, Scope, Session, SessionId, Source,
-    Text, Timestamp, To, Touch, Usage,
+    Hash, Hold, How, Ids, Kind, Limit, Look, ModelFailure, Outcome, Part, Permit, Priority, Record, Report, Scope, Session, SessionId,
+    Source, Text, Timestamp, To, Touch, Usage,
 };
 
 /// What the model does at the n-th reply; a step that is asked again gets the same answer.
@@ -74,6 +74,10 @@ fn user(id: &str) -> Option<Command> {
     Some(entry(id, Source::User, Delivery::NextStep, Priority::Next))
 }
 
+fn typed(id: &str) -> Option<Command> {
+    Some(Command::Say(Entry { typed: true, ..Entry::user(EntryId::new(id), "words") }))
+}
+
 impl<'a> World<'a> {
     fn new(scenario: &'a Scenario) -> Self {
         let inbox = (0..scenario.letters.len()).collect();
@@ -132,6 +136,13 @@ impl<'a> World<'a> {
             // Letters come before reports, so that a report may find that nobody waits for it any more.
             reports.drain(..).for_each(|report| draft.decide(report, &given));
             for effect in draft.session().owed() {
+                if let Effect::Subtask { step } = effect {
+                    let mut wanted = wanted(&self.ids.fresh("call_"), "agent", "{}");
+                    wanted.consented = true;
+                    let author = "scout".to_owned();
+                    draft.decide(Command::Subtask { step, author, wanted: Box::new(wanted), notes: Vec::new() }, &given);
+                    continue;
+                }
                 let closing = matches!(effect, Effect::CallModel { step, .. } if scenario.closing_at.is_some_and(|at| at <= step));
                 draft.begin(&effect, Permit { closing, ..Permit::default() }, Vec::new(), &given);
             }
@@ -231,11 +242,34 @@ impl<'a> World<'a> {
                     round: *round,
                     how,
                     result: "found".into(),
+                    said: "found".into(),
                     usage: Usage::default(),
                 })]
             }
-            Effect::StopTask { .. } | Effect::Conclude { .. } => Vec::new(),
+            Effect::Expand { entry } => vec![Command::Report(self.expand(entry))],
+            Effect::Subtask { .. } | Effect::StopTask { .. } | Effect::Conclude { .. } => Vec::new(),
         }
+    }
+
+    /// `typed` needs a file and comes to words and two agents, `direct` to one agent whose answer is the answer.
+    fn expand(&mut self, entry: &EntryId) -> Report {
+        let asked =
+            self.log.iter().filter(|record| matches!(&record.event, Event::Expanding { entry: asked, .. } if asked == entry)).count();
+        if entry.as_str() == "typed" && asked == 0 {
+            let calls = vec![wanted(&self.ids.fresh("call_"), "read", "1"), wanted(&self.ids.fresh("call_"), "ask", "2")];
+            return Report::Expanding { entry: entry.clone(), calls };
+        }
+        let subtask = |direct| Part::Subtask {
+            agent: "scout".into(),
+            description: "look".into(),
+            prompt: "look".into(),
+            command: None,
+            model: None,
+            direct,
+            allowed: Vec::new(),
+        };
+        let parts = if entry.as_str() == "direct" { vec![subtask(true)] } else { vec![Part::text("hi"), subtask(false), subtask(false)] };
+        Report::Expanded { entry: entry.clone(), parts, agent: Some("plan".into()), model: None, allowed: Vec::new() }
     }
 
     fn reply(&mut self, step: u64) -> Report {
@@ -299,6 +333,11 @@ impl<'a> World<'a> {
         assert!(queued.values().all(|times| *times == 1), "{story}: no entry comes twice: {queued:?}");
         assert_eq!(queued, taken, "{story}: every entry is said once");
         assert_eq!(promised, ends, "{story}: every task ends once");
+        // What the user ran is called once, whatever happens; only a stop may end it before.
+        let run = self.log.iter().filter(|record| matches!(&record.event, Event::Called { tool, .. } if tool == "agent")).count();
+        if self.scenario.name.starts_with("typed") {
+            assert_eq!(run, 3, "{story}: every agent that the user ran is called once");
+        }
         for (index, letter) in self.scenario.letters.iter().enumerate() {
             if let Some(Command::Say(entry)) = (letter.command)(&session) {
                 assert!(self.inbox.contains(&index) || queued.contains_key(&entry.id), "{story}: {} was lost", entry.id);
@@ -405,6 +444,16 @@ fn undisturbed() -> Vec<Scenario> {
             looks: true,
             ..plain("hooks look", &[Calls(&[("touch", "1"), ("refused", "2"), ("read", "3"), ("deny", "4")]), Done], vec![go()])
         },
+        plain(
+            "typed words, and agents that are run directly",
+            // The kernel speaks first, twice; then the model; then the kernel, twice.
+            &[Done, Done, Done, Done, Done],
+            vec![
+                tell(("configured", 1), |_| typed("typed")),
+                tell(("asked", 1), |session| first_ask(session, Answer::Yes { scope: Scope::Once })),
+                tell(("ended", 1), |_| typed("direct")),
+            ],
+        ),
         plain("the stream breaks", &[After(3, ModelFailure::Cut, &[("touch", "1")]), Calls(&[("read", "2")]), Done], vec![go()]),
         plain(
             "the key is wrong, then right",

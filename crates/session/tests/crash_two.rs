@@ -278,7 +278,7 @@ impl<'a> World<'a> {
                 let child = self.child(task).expect("it exists");
                 self.nodes[child].letters.push(Command::Interrupt { by: By::Model, hold: Hold::StoppedByModel, partial: Text::default() });
             }
-            Effect::Look { .. } | Effect::Conclude { .. } => {}
+            Effect::Expand { .. } | Effect::Subtask { .. } | Effect::Look { .. } | Effect::Conclude { .. } => {}
         }
         self.nodes[at].done.push(key);
         Ok(())
@@ -293,7 +293,14 @@ impl<'a> World<'a> {
         });
         if let Some((how, reply, usage)) = self.nodes[child].has_ended(round) {
             let result = Text::from(format!("{task} {how:?} {reply:?}"));
-            self.nodes[at].heard.push(Command::Report(Report::TaskEnded { task: task.clone(), round, how, result, usage }));
+            self.nodes[at].heard.push(Command::Report(Report::TaskEnded {
+                task: task.clone(),
+                round,
+                how,
+                result,
+                said: Default::default(),
+                usage,
+            }));
             self.nodes[at].done.push(EffectKey::Watch(task.clone(), round));
         } else if !self.nodes[child].told.contains(&words.id) {
             let create = Command::Create(Box::new(created(Kind::Task, "ses_p", Some("ses_p"), vec![self.rules.clone()])));

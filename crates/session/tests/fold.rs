@@ -139,6 +139,7 @@ fn a_full_queue_refuses_users_and_no_completion() {
         round: 1,
         how: posse_session::How::Completed,
         result: "found".into(),
+        said: Default::default(),
         usage: Usage::default(),
     };
     let events = play.session.decide(Command::Report(ended), &given(&play));
@@ -825,6 +826,7 @@ fn a_log_with_an_end_of_another_round_or_a_waiting_call_that_is_gone_still_folds
         round: 1,
         how: posse_session::How::Completed,
         result: "found".into(),
+        said: Default::default(),
         usage: Usage::default(),
     };
     let events = play.session.decide(Command::Report(report), &given(&play));

@@ -89,7 +89,7 @@ fn the_corpus_has_every_event_and_folds_to_what_it_always_was() {
     for record in &records {
         play.session.apply(record);
         summary.apply(record);
-        if [5, 13, 20, 25, 27, 30, 31, 33, 34, 39, 41].contains(&record.seq) {
+        if [5, 13, 20, 25, 27, 30, 31, 33, 34, 39, 41, 42, 44].contains(&record.seq) {
             found.push(format!("{}: {}", record.seq, play.state()));
         }
     }
@@ -105,13 +105,15 @@ fn the_corpus_has_every_event_and_folds_to_what_it_always_was() {
         "34: settled | queue: msg_4 | held: limit | round 1 limit",
         "39: owed: model 2 | queue: msg_4, msg_5 | round 2 open",
         "41: owed: model 2 | queue: msg_4, msg_5 | round 2 open",
+        "42: owed: expand msg_7, model 2 | queue: msg_4, msg_5, msg_7 | round 2 open",
+        "44: owed: model 2 | queue: msg_4, msg_5, msg_7 | round 2 open",
     ]
     .map(|line| (1..=5).fold(line.to_owned(), |line, number| line.replace(&format!(" c{number}"), &format!(" call_{number}"))));
     assert_eq!(found, expected);
     let segments: Vec<(u64, u64)> = play.session.segments().iter().map(|segment| (segment.from, segment.to)).collect();
-    assert_eq!(segments, [(35, 36), (37, 41)], "the summary, and what came after the undo");
+    assert_eq!(segments, [(35, 36), (37, 44)], "the summary, and what came after the undo");
     assert_eq!((play.session.usage().input, play.session.usage().output, play.session.last_reply()), (100, 20, Some(7)));
-    assert_eq!((play.session.is_foreign(), play.session.tasks_started(), play.session.head()), (false, 2, 41));
+    assert_eq!((play.session.is_foreign(), play.session.tasks_started(), play.session.head()), (false, 2, 44));
     assert_eq!((summary.calls, summary.title.as_str(), summary.agent.as_str()), (5, "an old one", "build"));
     assert_eq!(Session::fold(id, &records), play.session);
 }
@@ -181,6 +183,7 @@ fn no_event_that_is_decided_is_large() {
             title: long.clone(),
             ..Look::default()
         }),
+        consented: false,
     };
     // Few enough with their full length to be quick, then very many.
     for calls in [30, 1_000] {
@@ -417,7 +420,7 @@ proptest! {
         let session = fold(&records);
         let rules = rules();
         let ids = common::Counter::default();
-        let given = Given { now: Timestamp(5), ids: &ids, chance: 0.5, rules: &rules, ceiling: &[], asking: Asking::Nobody, mode: Default::default(), grants: &[], looks: false };
+        let given = Given { now: Timestamp(5), ids: &ids, chance: 0.5, rules: &rules, ceiling: &[], asking: Asking::Nobody, mode: Default::default(), strict_shell: false, grants: &[], looks: false };
         let commands = [
             Command::TakeOver,
             Command::Say(Entry::user(EntryId::new("new"), "hi")),
@@ -450,7 +453,7 @@ proptest! {
         let session = fold(&records(events));
         let rules = rules();
         let ids = common::Counter::default();
-        let given = Given { now: Timestamp(5), ids: &ids, chance: 0.5, rules: &rules, ceiling: &[], asking: Asking::Open, mode: Default::default(), grants: &[], looks: false };
+        let given = Given { now: Timestamp(5), ids: &ids, chance: 0.5, rules: &rules, ceiling: &[], asking: Asking::Open, mode: Default::default(), strict_shell: false, grants: &[], looks: false };
         let stale = 77;
         let call = CallId::new("long gone");
         let task = SessionId::new("long gone");
@@ -460,7 +463,7 @@ proptest! {
             Report::ModelFailed { step: stale, failure: ModelFailure::Auth, words: "x".into(), retry_after: None, partial, usage },
             Report::Looked { call: call.clone(), input: "x".into(), look: Ok(Look::default()), by: "h".into() },
             Report::CallFinished { call: call.clone(), outcome: Outcome::done("x") },
-            Report::TaskEnded { task: task.clone(), round: 1, how: How::Completed, result: "x".into(), usage },
+            Report::TaskEnded { task: task.clone(), round: 1, how: How::Completed, result: "x".into(), said: Default::default(), usage },
         ];
         for report in reports {
             let found = session.decide(Command::Report(report.clone()), &given);

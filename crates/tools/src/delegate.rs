@@ -108,6 +108,7 @@ impl Delegation {
             resume: text(RESUME)?,
             or_new: self.dialect == Dialect::OpenCode,
             tool: self.spec.name.clone(),
+            allowed: Vec::new(),
         })
     }
 

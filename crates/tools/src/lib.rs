@@ -35,6 +35,7 @@ mod root;
 mod shell;
 mod shell_line;
 mod shells;
+mod skill;
 mod temporary;
 mod text;
 mod todoread;
@@ -56,6 +57,7 @@ pub use process_table::sweep;
 pub use restore::{RecordedFile, content_hash, reversed};
 pub use shell::{Files, ShellVerdict, Surroundings, judge_shell};
 pub use shells::Shells;
+pub use skill::{FindSkill, FoundSkill, SkillTool};
 pub use text::{Capped, cap, cap_to_spool, clean};
 pub use workspace::LocalWorkspace;
 

@@ -58,6 +58,8 @@ pub(crate) struct Place {
     readable: bool,
     /// In a folder whose files speak for the user.
     guarded: bool,
+    /// The agent's own, which nobody is asked about.
+    own: bool,
     root: Root,
 }
 
@@ -81,11 +83,12 @@ impl Place {
             return Err(format!("{name} is in posse's own data folder, which no tool opens."));
         }
         let inside = real.starts_with(workspace.root());
-        let readable = inside || workspace.readable_roots().iter().any(|root| real.starts_with(root));
+        let own = workspace.own_roots().iter().any(|root| real.starts_with(root));
+        let readable = inside || own || workspace.readable_roots().iter().any(|root| real.starts_with(root));
         let (linked, spelled) = (tidied != real, Some(spelled).filter(|spelled| *spelled != name));
         let is_folder_name = is_folder_name(path);
         let guarded = workspace.guarded_roots().iter().any(|root| real.starts_with(root));
-        let mut place = Self { real, name, spelled, linked, is_folder_name, is_folder: false, inside, readable, guarded, root };
+        let mut place = Self { real, name, spelled, linked, is_folder_name, is_folder: false, inside, readable, guarded, own, root };
         place.is_folder = place.kind()? == "directory";
         Ok(place)
     }
@@ -97,7 +100,10 @@ impl Place {
 
     /// Writing this: the same, and a touch of its own when the file would raise the agent's rights.
     pub(crate) fn write_touches(&self, key: &str) -> Vec<Touch> {
-        let mut touches = self.touches(key, self.inside);
+        let mut touches = self.touches(key, self.inside || self.own);
+        if self.own {
+            return touches;
+        }
         touches.extend(self.protected().into_iter().map(|name| Touch::new("protected", name)));
         touches
     }
@@ -117,7 +123,7 @@ impl Place {
     }
 
     pub(crate) fn write_outside(&self) -> Option<Touch> {
-        (!self.inside).then(|| self.outside())
+        (!self.inside && !self.own).then(|| self.outside())
     }
 
     pub(crate) fn is_inside(&self) -> bool {

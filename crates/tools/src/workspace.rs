@@ -20,6 +20,7 @@ pub struct LocalWorkspace {
     readable_roots: Vec<PathBuf>,
     private_roots: Vec<PathBuf>,
     guarded_roots: Vec<PathBuf>,
+    own_roots: Vec<PathBuf>,
 }
 
 impl LocalWorkspace {
@@ -34,7 +35,15 @@ impl LocalWorkspace {
         }
         // Opened once: whatever is put in its place later is another folder.
         let root = Root::open(&root)?;
-        Ok(Self { root, cwd, keeper, readable_roots: Vec::new(), private_roots: Vec::new(), guarded_roots: Vec::new() })
+        Ok(Self {
+            root,
+            cwd,
+            keeper,
+            readable_roots: Vec::new(),
+            private_roots: Vec::new(),
+            guarded_roots: Vec::new(),
+            own_roots: Vec::new(),
+        })
     }
 
     /// Folders outside the root that may be read without asking: the spool, skills. They may not exist yet.
@@ -44,13 +53,19 @@ impl LocalWorkspace {
         self
     }
 
-    /// Folders that no tool may open inside this process, except readable roots in them: where posse's databases are.
+    /// Folders that are the agent's own: read and written without asking. They may not exist yet.
+    pub fn with_own_roots(mut self, roots: impl IntoIterator<Item = PathBuf>) -> Self {
+        self.own_roots = roots.into_iter().filter_map(|root| crate::paths::real(&root).ok()).collect();
+        self
+    }
+
     /// Folders that only a person lets an agent write to.
     pub fn with_guarded_roots(mut self, roots: impl IntoIterator<Item = PathBuf>) -> Self {
         self.guarded_roots = roots.into_iter().map(|root| crate::paths::real(&root).unwrap_or(root)).collect();
         self
     }
 
+    /// Folders that no tool may open inside this process, except readable roots in them: where posse's databases are.
     pub fn with_private_roots(mut self, roots: impl IntoIterator<Item = PathBuf>) -> Self {
         self.private_roots = roots.into_iter().map(|root| crate::paths::real(&root).unwrap_or(root)).collect();
         self
@@ -72,6 +87,10 @@ impl Workspace for LocalWorkspace {
 
     fn readable_roots(&self) -> &[PathBuf] {
         &self.readable_roots
+    }
+
+    fn own_roots(&self) -> &[PathBuf] {
+        &self.own_roots
     }
 
     fn private_roots(&self) -> &[PathBuf] {

@@ -1,10 +1,11 @@
 //! A log written by hand: facts with their numbers and times, and the view that folds from them.
-#![allow(dead_code, unreachable_pub)]
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
 use posse_session::{
     AskId, BatchId, CallId, Decision, Entry, EntryId, Event, Finish, How, Kind, Outcome, Part, Recipe, Record, SessionId, Spawn, Summary,
     Text, Timestamp, To, Touch, Usage, Verdict,
 };
+use serde_json::json;
 
 /// The first fact of every log is from this moment.
 pub const BORN: u64 = 1_700_000_000_000;
@@ -92,17 +93,10 @@ impl Story {
     }
 
     pub fn delegates(self, call: &str, task: &str, agent: &str, name: Option<&str>) -> Self {
-        let spawn = Spawn {
-            agent: agent.into(),
-            description: "Explore codebase".into(),
-            prompt: "Find all test files".into(),
-            entry: EntryId::new("msg_child"),
-            name: name.map(str::to_owned),
-            model: None,
-            internal: false,
-            tool: String::new(),
-            note: String::new(),
-        };
+        let mut spawn: Spawn = read(json!({
+            "agent": agent, "description": "Explore codebase", "prompt": "Find all test files", "entry": "msg_child"
+        }));
+        spawn.name = name.map(str::to_owned);
         self.and(Event::TaskStarted { call: CallId::new(call), task: SessionId::new(task), round: 1, spawn, wait: true })
     }
 
@@ -120,6 +114,11 @@ impl Story {
         self.facts.iter().for_each(|record| summary.apply(record));
         summary
     }
+}
+
+/// A value as a log has it, so that a field that is added later does not matter here.
+pub fn read<T: serde::de::DeserializeOwned>(value: serde_json::Value) -> T {
+    serde_json::from_value(value).unwrap()
 }
 
 /// What every reply costs.

@@ -16,13 +16,13 @@ const SIZE: (usize, usize) = (80, 24);
 struct Screen {
     /// The picture as it was last drawn, or would be.
     picture: Vec<String>,
-    /// Lines of it that are on the terminal now.
-    drawn: usize,
+    /// The widths of its lines that are on the terminal now.
+    drawn: Vec<usize>,
     /// How many hold it still.
     still: usize,
 }
 
-static SCREEN: Mutex<Screen> = Mutex::new(Screen { picture: Vec::new(), drawn: 0, still: 0 });
+static SCREEN: Mutex<Screen> = Mutex::new(Screen { picture: Vec::new(), drawn: Vec::new(), still: 0 });
 
 fn screen() -> MutexGuard<'static, Screen> {
     SCREEN.lock().unwrap_or_else(PoisonError::into_inner)
@@ -71,17 +71,19 @@ impl Drop for Still {
 impl Screen {
     /// Writes what stays, then the picture below it, in one piece.
     fn put(&mut self, lasting: &str) {
-        let bytes = self.redrawn(lasting);
+        let bytes = self.redrawn(lasting, size().0);
         if !bytes.is_empty() {
             let mut err = std::io::stderr().lock();
             let _ = err.write_all(bytes.as_bytes()).and_then(|()| err.flush());
         }
     }
 
-    fn redrawn(&mut self, lasting: &str) -> String {
-        let erase = if self.drawn == 0 { String::new() } else { format!("\x1b[{}A\r\x1b[J", self.drawn) };
+    fn redrawn(&mut self, lasting: &str, columns: usize) -> String {
+        // A terminal that was made narrower has wrapped what was drawn on it.
+        let rows: usize = self.drawn.iter().map(|width| width.div_ceil(columns).max(1)).sum();
+        let erase = if rows == 0 { String::new() } else { format!("\x1b[{rows}A\r\x1b[J") };
         let shown: &[String] = if self.still == 0 { &self.picture } else { &[] };
-        self.drawn = shown.len();
+        self.drawn = shown.iter().map(|line| width(line)).collect();
         let picture: String = shown.iter().map(|line| format!("{line}\n")).collect();
         format!("{erase}{lasting}{picture}")
     }
@@ -103,18 +105,26 @@ pub(crate) fn size() -> (usize, usize) {
 
 /// The line without what would not fit: a picture whose lines wrap cannot be drawn over.
 pub(crate) fn cut(line: &str, columns: usize) -> String {
-    let width = |letter: char| if is_wide(letter) { 2 } else { 1 };
-    if line.chars().map(width).sum::<usize>() <= columns {
+    if width(line) <= columns {
         return line.to_owned();
     }
     let mut left = columns.saturating_sub(1);
     let fits = |letter: &char| {
-        let fits = width(*letter) <= left;
-        left = if fits { left - width(*letter) } else { 0 };
+        let fits = letter_width(*letter) <= left;
+        left = if fits { left - letter_width(*letter) } else { 0 };
         fits
     };
     let kept: String = line.chars().take_while(fits).collect();
     format!("{kept}…")
+}
+
+/// The columns a line takes on a terminal.
+fn width(line: &str) -> usize {
+    line.chars().map(letter_width).sum()
+}
+
+fn letter_width(letter: char) -> usize {
+    1 + usize::from(is_wide(letter))
 }
 
 /// Letters that take two columns on a terminal.
@@ -158,29 +168,37 @@ mod tests {
 
     #[test]
     fn a_picture_is_drawn_over_and_lines_stay_above_it() {
-        let mut screen = Screen { picture: Vec::new(), drawn: 0, still: 0 };
-        let mut bytes = screen.redrawn("first\n");
+        let mut screen = Screen { picture: Vec::new(), drawn: Vec::new(), still: 0 };
+        let mut bytes = screen.redrawn("first\n", 80);
         screen.picture = vec!["a".into(), "b".into()];
-        bytes += &screen.redrawn("");
+        bytes += &screen.redrawn("", 80);
         assert_eq!(seen(&bytes), ["first", "a", "b"]);
         screen.picture = vec!["c".into()];
-        bytes += &screen.redrawn("");
+        bytes += &screen.redrawn("", 80);
         assert_eq!(seen(&bytes), ["first", "c"], "a shorter picture leaves nothing of the longer one");
-        bytes += &screen.redrawn("second\n");
+        bytes += &screen.redrawn("second\n", 80);
         assert_eq!(seen(&bytes), ["first", "second", "c"]);
 
         screen.still = 1;
-        bytes += &screen.redrawn("");
-        bytes += &screen.redrawn("a question\n");
+        bytes += &screen.redrawn("", 80);
+        bytes += &screen.redrawn("a question\n", 80);
         screen.picture = vec!["d".into()];
-        bytes += &screen.redrawn("");
+        bytes += &screen.redrawn("", 80);
         assert_eq!(seen(&bytes), ["first", "second", "a question"], "nothing is drawn while somebody is asked");
         screen.still = 0;
-        bytes += &screen.redrawn("");
+        bytes += &screen.redrawn("", 80);
         assert_eq!(seen(&bytes), ["first", "second", "a question", "d"]);
         screen.picture.clear();
-        bytes += &screen.redrawn("the end\n");
+        bytes += &screen.redrawn("the end\n", 80);
         assert_eq!(seen(&bytes), ["first", "second", "a question", "the end"]);
+    }
+
+    #[test]
+    fn a_picture_on_a_terminal_that_was_made_narrower_is_drawn_over_whole() {
+        let mut screen = Screen { picture: vec!["twelve wide.".into(), String::new()], drawn: Vec::new(), still: 0 };
+        assert_eq!(screen.redrawn("", 12), "twelve wide.\n\n");
+        assert_eq!(screen.redrawn("", 12), "\x1b[2A\r\x1b[Jtwelve wide.\n\n");
+        assert_eq!(screen.redrawn("", 5), "\x1b[4A\r\x1b[Jtwelve wide.\n\n", "three rows and one");
     }
 
     #[test]

@@ -177,7 +177,8 @@ mod tests {
         busy.last_action = "grep fn main\x1b[2J".to_owned();
         let mut root = root();
         root.named = vec![("scout".to_owned(), SessionId::new("ses_b"))];
-        let below = agent("ses_c", "ses_b", "deeper", Status::Completed, 2);
+        let mut below = agent("ses_c", "ses_b", "deeper", Status::Completed, 2);
+        below.last_action = "read what is of no interest any more".to_owned();
         let mut internal = agent("ses_e", "ses_r", "title", Status::Running, 0);
         internal.kind = Some(Kind::Internal);
         let tree = [root, agent("ses_a", "ses_r", "layout", Status::Completed, 5), busy, below, failed, internal];
@@ -221,7 +222,8 @@ mod tests {
         let running = [root(), agent("ses_a", "ses_r", "layout", Status::Queued, 0)];
         assert_eq!(told(&running), ["  ● explore  layout"]);
         assert_eq!(told(&running), [""; 0]);
-        let mut ended = [root(), agent("ses_a", "ses_r", "layout", Status::Completed, 5), agent("ses_b", "ses_a", "deep", Status::Stopped, 1)];
+        let mut ended =
+            [root(), agent("ses_a", "ses_r", "layout", Status::Completed, 5), agent("ses_b", "ses_a", "deep", Status::Stopped, 1)];
         let lines = ["  ✓ explore  layout  5 calls  0.06 s", "    ● explore  deep", "    ■ explore  deep  1 call  0.06 s  stopped"];
         assert_eq!(told(&ended), lines);
         assert_eq!(told(&ended), [""; 0]);
@@ -233,7 +235,8 @@ mod tests {
     #[test]
     fn who_had_ended_before_is_no_part_of_the_team() {
         let mut team = Team::new(SessionId::new("ses_r"));
-        let mut tree = [root(), agent("ses_a", "ses_r", "layout", Status::Completed, 5), agent("ses_b", "ses_r", "open", Status::Running, 5)];
+        let mut tree =
+            [root(), agent("ses_a", "ses_r", "layout", Status::Completed, 5), agent("ses_b", "ses_r", "open", Status::Running, 5)];
         team.rest(&tree);
         let names = |members: Vec<Node>| members.into_iter().map(|node| node.description).collect::<Vec<_>>();
         assert_eq!(names(team.members(&tree, NOW)), ["open"]);

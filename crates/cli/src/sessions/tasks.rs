@@ -32,8 +32,9 @@ pub(crate) async fn list(session: Option<&str>, format: Listing) -> Result<Exit,
         (None, Some(id)) => return Err(client_failure(posse_api::ClientError::Missing(id.to_owned()))),
         (None, None) => Vec::new(),
     };
-    tasks.retain(is_task);
-    tasks.sort_by(|a, b| (b.created, &b.session).cmp(&(a.created, &a.session)));
+    // Of a session those below it, whatever it is itself.
+    tasks.retain(|node| 0 < node.depth && is_task(node));
+    tasks.sort_by(|a, b| b.session.cmp(&a.session));
     if format == Listing::Json {
         to_stdout(&serde_json::to_string(&tasks).unwrap_or_default());
         return Ok(Exit::Done);

@@ -4,10 +4,12 @@
 //! `kill.rs`.
 #![allow(clippy::unwrap_used)]
 
+mod agents;
 mod asks;
 mod commands;
 mod config;
 mod exits;
+mod export;
 mod going_on;
 mod inline;
 mod limits;
@@ -18,6 +20,7 @@ mod rules_command;
 mod sessions;
 #[path = "../support/mod.rs"]
 mod support;
+mod tree;
 mod trust;
 mod undo;
 mod usage;

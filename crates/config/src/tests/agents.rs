@@ -60,8 +60,10 @@ fn every_source_is_read() {
         .file("proj/.posse/agents/top.md", "p")
         .file("proj/posse.json", r#"{"agent": {"of-project": {"prompt": "p"}}}"#)
         .at("proj/sub");
-    let agents = try_inline(&world, Some(r#"{"of-flag": {"description": "d", "prompt": "p", "tools": ["Read"], "model": "sonnet"}}"#)).unwrap();
-    let told: Vec<String> = agents.list().iter().filter(|agent| !agent.native).map(|agent| format!("{} {:?}", agent.name, agent.mode)).collect();
+    let agents =
+        try_inline(&world, Some(r#"{"of-flag": {"description": "d", "prompt": "p", "tools": ["Read"], "model": "sonnet"}}"#)).unwrap();
+    let told: Vec<String> =
+        agents.list().iter().filter(|agent| !agent.native).map(|agent| format!("{} {:?}", agent.name, agent.mode)).collect();
     assert_eq!(
         told,
         [
@@ -83,7 +85,9 @@ fn every_source_is_read() {
         ]
     );
     assert_eq!(agents.files, 10);
-    for (name, found) in [("claude-user", "Claude User"), ("sec", "acme:review:sec"), ("acme:review:SEC", "acme:review:sec"), ("Top", "top")] {
+    for (name, found) in
+        [("claude-user", "Claude User"), ("sec", "acme:review:sec"), ("acme:review:SEC", "acme:review:sec"), ("Top", "top")]
+    {
         assert_eq!(agents.get(name).unwrap().name, found);
     }
     assert!(agents.get("nobody").is_none() && agents.get("").is_none());
@@ -171,7 +175,11 @@ You review.
     let world = World::new().file("home/.claude/agents/x.md", head);
     let mut found = get(&world, "code-reviewer");
     assert_eq!(tolerated(&world), Vec::<String>::new());
-    let rules: Vec<String> = found.permission.drain(..).map(|rule| format!("{} {} {:?} {}", rule.key, rule.pattern, rule.action, world.near(&rule.origin))).collect();
+    let rules: Vec<String> = found
+        .permission
+        .drain(..)
+        .map(|rule| format!("{} {} {:?} {}", rule.key, rule.pattern, rule.action, world.near(&rule.origin)))
+        .collect();
     assert_eq!(rules, ["edit * Deny home/.claude/agents/x.md:37"]);
     assert_eq!(world.near(&std::mem::take(&mut found.origin)), "home/.claude/agents/x.md:1");
     assert_eq!(found, expected);
@@ -190,7 +198,8 @@ You review.
 /// Wild values: none of them rejects a file, and what cannot be meant is named with its line.
 #[test]
 fn values_as_people_write_them() {
-    let table: [(&str, fn(&Agent) -> String, &str, &[&str]); 20] = [
+    type Told = fn(&Agent) -> String;
+    let table: [(&str, Told, &str, &[&str]); 20] = [
         ("tools: Read, Grep", |a| format!("{:?}", a.tools), r#"Listed(["Read", "Grep"])"#, &[]),
         ("tools: *", |a| a.offers("anything").to_string(), "true", &["x.md:2: ", "x.md:2: tools: read as plain text"]),
         ("tools:", |a| format!("{:?}", a.tools), "All", &[]),
@@ -203,14 +212,34 @@ fn values_as_people_write_them() {
         ("model: inherit", |a| format!("{:?}", a.model), "Some(\"inherit\")", &[]),
         ("mode: Primary", |a| format!("{:?}", a.mode), "Primary", &[]),
         ("mode: agent", |a| format!("{:?}", a.mode), "All", &["x.md:2: mode: expected one of \"primary\", \"subagent\", \"all\""]),
-        ("memory: everywhere", |a| format!("{:?}", a.memory), "None", &["x.md:2: memory: expected one of \"user\", \"project\", \"local\""]),
-        ("permissionMode: bubble", |a| format!("{:?}", a.permission_mode), "None", &["x.md:2: permissionMode: not a permission mode that an agent can have; the caller's is used"]),
+        (
+            "memory: everywhere",
+            |a| format!("{:?}", a.memory),
+            "None",
+            &["x.md:2: memory: expected one of \"user\", \"project\", \"local\""],
+        ),
+        (
+            "permissionMode: bubble",
+            |a| format!("{:?}", a.permission_mode),
+            "None",
+            &["x.md:2: permissionMode: not a permission mode that an agent can have; the caller's is used"],
+        ),
         ("effort: 3", |a| format!("{:?}", a.effort), "Some(\"3\")", &[]),
         ("color: '#ff0000'\n🚀: yes", |a| format!("{:?} {}", a.color, a.options.len()), "Some(\"#ff0000\") 1", &[]),
         ("description: 5", |a| format!("{:?}", a.description), "Some(\"5\")", &[]),
         ("description:\n  a: b", |a| format!("{:?}", a.description), "None", &["x.md:3: description: expected a string, found an object"]),
-        ("permission:\n  bsah: deny", |a| format!("{}", a.permission.len()), "1", &["x.md:3: permission.bsah: no tool has this name, so the rule would do nothing; did you mean `bash`?"]),
-        ("permission: nothing", |a| format!("{}", a.permission.len()), "0", &["x.md:2: permission: expected \"allow\", \"ask\" or \"deny\", found another word"]),
+        (
+            "permission:\n  bsah: deny",
+            |a| format!("{}", a.permission.len()),
+            "1",
+            &["x.md:3: permission.bsah: no tool has this name, so the rule would do nothing; did you mean `bash`?"],
+        ),
+        (
+            "permission: nothing",
+            |a| format!("{}", a.permission.len()),
+            "0",
+            &["x.md:2: permission: expected \"allow\", \"ask\" or \"deny\", found another word"],
+        ),
     ];
     for (head, of, expected, problems) in table {
         let world = World::new().file("home/posse/agents/x.md", format!("---\n{head}\n---\nbody"));
@@ -230,8 +259,14 @@ fn a_wrong_type_in_a_configuration_file_is_an_error() {
     let table = [
         (r#"{"agent": []}"#, "home/posse/posse.json:1: agent: expected agents by name, found a list"),
         ("{\"agent\": {\n\"a\": 1}}", "home/posse/posse.json:2: agent.a: expected an object, found a number"),
-        ("{\"agent\": {\"a\": {\n\"steps\": 0}}}", "home/posse/posse.json:2: agent.a.steps: expected a whole number, 1 or more, found a number"),
-        ("{\"agent\": {\"a\": {\"permission\": {\n\"bsah\": \"deny\"}}}}", "home/posse/posse.json:2: agent.a.permission.bsah: no tool has this name, so the rule would do nothing; did you mean `bash`?"),
+        (
+            "{\"agent\": {\"a\": {\n\"steps\": 0}}}",
+            "home/posse/posse.json:2: agent.a.steps: expected a whole number, 1 or more, found a number",
+        ),
+        (
+            "{\"agent\": {\"a\": {\"permission\": {\n\"bsah\": \"deny\"}}}}",
+            "home/posse/posse.json:2: agent.a.permission.bsah: no tool has this name, so the rule would do nothing; did you mean `bash`?",
+        ),
         (r#"{"agent": {"a": {"prompt": "{file:missing.md}"}}}"#, "home/posse/posse.json:1: agent.a.prompt: the file"),
     ];
     for (text, start) in table {
@@ -239,7 +274,11 @@ fn a_wrong_type_in_a_configuration_file_is_an_error() {
         assert!(error.starts_with(start), "{error}");
     }
     let world = World::new();
-    for (inline, start) in [("{", "--agents:1: not valid JSON"), ("[]", "--agents:1: expected agents by name"), (r#"{"a": {"mode": 1}}"#, "--agents:1: a.mode: expected one of")] {
+    for (inline, start) in [
+        ("{", "--agents:1: not valid JSON"),
+        ("[]", "--agents:1: expected agents by name"),
+        (r#"{"a": {"mode": 1}}"#, "--agents:1: a.mode: expected one of"),
+    ] {
         let error = try_inline(&world, Some(inline)).unwrap_err();
         assert!(error.starts_with(start), "{error}");
     }
@@ -247,15 +286,17 @@ fn a_wrong_type_in_a_configuration_file_is_an_error() {
 
 #[test]
 fn higher_files_override_key_by_key_and_references_are_put_in() {
-    let world = World::with_user(r#"{"agent": {"a": {"description": "user", "temperature": 0.5, "prompt": "{file:words.md} {env:NAME}",
-            "options": {"x": {"y": 1, "z": 1}}, "permission": {"bash": {"*": "ask", "ls*": "allow"}}}, "gone": {"disable": true}}}"#)
-        .file("home/posse/words.md", "From a file.")
-        .env("NAME", "me")
-        .file("home/posse/agents/gone.md", "still disabled")
-        .file("home/.claude/agents/c.md", "---\nname: c\ntools: Read\nmodel: haiku\n---\nold")
-        .file("proj/.claude/agents/c.md", "---\nname: C\n---\nnew")
-        .file("proj/opencode.json", r#"{"agent": {"a": {"description": "opencode", "options": {"x": {"y": 2}}}}}"#)
-        .file("proj/posse.json", r#"{"agent": {"A": {"permission": {"bash": {"rm*": "deny", "*": "allow"}}}}}"#);
+    let world = World::with_user(
+        r#"{"agent": {"a": {"description": "user", "temperature": 0.5, "prompt": "{file:words.md} {env:NAME}",
+            "options": {"x": {"y": 1, "z": 1}}, "permission": {"bash": {"*": "ask", "ls*": "allow"}}}, "gone": {"disable": true}}}"#,
+    )
+    .file("home/posse/words.md", "From a file.")
+    .env("NAME", "me")
+    .file("home/posse/agents/gone.md", "still disabled")
+    .file("home/.claude/agents/c.md", "---\nname: c\ntools: Read\nmodel: haiku\n---\nold")
+    .file("proj/.claude/agents/c.md", "---\nname: C\n---\nnew")
+    .file("proj/opencode.json", r#"{"agent": {"a": {"description": "opencode", "options": {"x": {"y": 2}}}}}"#)
+    .file("proj/posse.json", r#"{"agent": {"A": {"permission": {"bash": {"rm*": "deny", "*": "allow"}}}}}"#);
     let mut world = world;
     world.overrides.trust = true;
     let a = get(&world, "a");
@@ -358,7 +399,7 @@ fn a_folder_that_nobody_trusts_says_only_words_and_stricter_rules() {
         mode: AgentMode::Subagent,
         color: Some("red".into()),
         prompt: Some("Words.".into()),
-        tools: AgentTools::Map(vec![("webfetch".into(), false)]),
+        disallowed_tools: vec!["webfetch".into()],
         ceiling: helper.ceiling.clone(),
         origin: helper.origin.clone(),
         ..Agent::default()
@@ -404,6 +445,14 @@ fn trust_ends_with_every_word_that_counts_only_when_trusted() {
         ("words", "words\n\n---\nname: a\nmodel: x/y\n---\np"),
         ("---\nname: a\n---\np", "---\nname: a\nmodel: x/y\n\np"),
         ("p", "{\"prompt\": \"p\", \"model\": \"x/y\"}"),
+        ("p", "{\"prompt\": \"p\", \"store\": true}"),
+        ("---\nname: a\n---\np", "---\nname: a\rmodel: x/y\n---\np"),
+        ("---\nname: a\n---\np", "---\rname: a\rmodel: x/y\r---\rp"),
+        ("---\nname: a\n---\np", "---\nname: a\na:b: c\n---\np"),
+        ("---\nname: a\n---\np", "---\nname: a\n-b: c\n---\np"),
+        ("---\nname: a\n---\np", "---\nname: a\n? store\n: c\n---\np"),
+        ("---\nname: a\n---\np", "---\n# words\n  store: a\ndescription: a: b\n---\np"),
+        ("---\nname: a\n---\np", "---\nname: a\ntools: {bash: Yes}\n---\np"),
         ("---\nname: a\n---\np", "---\nname: a\ntools: {bash: true}\n---\np"),
         ("---\r\nname: a\r\n---\r\np", "---\r\nname: a\r\nmodel: x/y\r\n---\r\np"),
     ];
@@ -422,6 +471,79 @@ fn trust_ends_with_every_word_that_counts_only_when_trusted() {
     assert!(get(&world, "a").trusted, "prose changes nothing");
 }
 
+/// Whatever it says of tools, it takes some away and gives none back.
+#[test]
+fn a_folder_that_nobody_trusts_gives_no_tools() {
+    let user = r#"{"agent": {"listed": {"tools": ["Read"]}, "without": {"disallowedTools": ["Bash"]}, "mapped": {"tools": {"bash": false}}, "open": {}}}"#;
+    let table = [
+        ("tools: '*'", "listed", "bash", false),
+        ("tools: Bash", "listed", "bash", false),
+        ("tools: Read", "open", "bash", false),
+        ("tools: Read", "open", "read", true),
+        ("disallowedTools: Read", "without", "bash", false),
+        ("disallowedTools: Read", "without", "read", false),
+        ("tools: {bash: yes, read: no}", "mapped", "bash", false),
+        ("tools: {bash: yes, read: no}", "mapped", "read", false),
+        ("tools: {bash: yes, '*': yes}", "mapped", "bash", false),
+        ("tools: {todowrite: yes}", "general", "todowrite", false),
+    ];
+    for (head, name, tool, expected) in table {
+        for folder in [".posse/agents", ".claude/agents", ".opencode/mode"] {
+            let world = World::with_user(user).file(&format!("proj/{folder}/{name}.md"), format!("---\nname: {name}\n{head}\n---\np"));
+            assert_eq!(get(&world, name).offers(tool), expected, "{folder}: {name}: {head}: {tool}");
+        }
+    }
+    let world = World::new().file("proj/.posse/agents/explore.md", "---\ntools: {bash: yes, edit: on}\n---\np");
+    assert_eq!((verdict(&world, "explore", "bash", "rm x"), verdict(&world, "explore", "edit", "a")), (Verdict::Deny, Verdict::Deny));
+}
+
+/// A folder that nobody trusts may add agents and words, not take away whom the user starts with.
+#[test]
+fn a_folder_that_nobody_trusts_takes_nobody_away() {
+    let world = World::with_user(r#"{"agent": {"mine": {"mode": "primary"}}}"#)
+        .file(
+            "proj/posse.json",
+            r#"{"agent": {"build": {"mode": "subagent", "hidden": true}, "theirs": {"mode": "primary", "hidden": true}}}"#,
+        )
+        .file("proj/.opencode/mode/explore.md", "p")
+        .file("proj/.claude/agents/mine.md", "---\nname: mine\nmode: subagent\n---\nother");
+    let agents = load(&world);
+    let told = |name: &str| agents.get(name).map(|agent| (agent.mode, agent.hidden)).unwrap();
+    assert_eq!(told("build"), (AgentMode::Primary, false));
+    assert_eq!(told("explore"), (AgentMode::Subagent, false));
+    assert_eq!(told("mine"), (AgentMode::Primary, false));
+    assert_eq!(told("theirs"), (AgentMode::Primary, true));
+    assert_eq!(agents.list()[0].name, "build");
+}
+
+#[test]
+fn a_higher_file_that_says_the_rest_keeps_what_is_more_special() {
+    let mut world = World::with_user(r#"{"agent": {"a": {"permission": {"bash": {"rm*": "deny"}}}}}"#)
+        .file("proj/posse.json", r#"{"agent": {"a": {"permission": {"bash": "ask", "webfetch": "deny"}}}}"#);
+    world.overrides.trust = true;
+    for (key, pattern, expected) in [("bash", "rm x", Verdict::Deny), ("bash", "ls", Verdict::Ask), ("webfetch", "http://x", Verdict::Deny)]
+    {
+        assert_eq!(verdict(&world, "a", key, pattern), expected, "{key}({pattern})");
+    }
+}
+
+#[test]
+fn a_deny_that_can_never_apply_is_told() {
+    let world = World::with_user(
+        r#"{"agent": {"a": {"permission": {"bash": {"rm*": "deny", "*": "allow"}}}, "b": {"permission": {"bash": {"*": "allow", "rm*": "deny"}}}}}"#,
+    );
+    let told: Vec<String> = load(&world).dead_denies.iter().map(ToString::to_string).collect();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].contains("bash(rm*): this deny can never apply"), "{told:?}");
+}
+
+#[test]
+fn an_error_in_a_neighbours_file_says_how_to_leave_it_out() {
+    let world = World::new().file("home/.config/opencode/opencode.json", r#"{"agent": {"a": {"steps": -1}}}"#);
+    let error = try_inline(&world, None).unwrap_err();
+    assert!(error.contains("agent.a.steps") && error.contains("\"compat\": {\"opencode\": false}"), "{error}");
+}
+
 #[test]
 fn a_plugins_agent_may_not_say_everything() {
     let world = World::with_user(r#"{"plugins": ["./plug"]}"#)
@@ -435,21 +557,30 @@ fn a_plugins_agent_may_not_say_everything() {
 fn an_order_of_a_file_is_the_order_of_its_agents_rules() {
     let rules = r#"{"bash": {"*": "deny", "ls*": "allow"}}"#;
     let reversed = r#"{"bash": {"ls*": "allow", "*": "deny"}}"#;
-    for (order, rules, expected) in [("last", rules, Verdict::Allow), ("last", reversed, Verdict::Deny), ("first", rules, Verdict::Allow), ("first", reversed, Verdict::Allow)] {
+    for (order, rules, expected) in [
+        ("last", rules, Verdict::Allow),
+        ("last", reversed, Verdict::Deny),
+        ("first", rules, Verdict::Allow),
+        ("first", reversed, Verdict::Allow),
+    ] {
         let world = World::with_user(&format!(r#"{{"permission_order": "{order}", "agent": {{"a": {{"permission": {rules}}}}}}}"#));
         assert_eq!(verdict(&world, "a", "bash", "ls"), expected, "{order}: {rules}");
         assert_eq!(verdict(&world, "a", "bash", "rm"), Verdict::Deny, "{order}: {rules}");
     }
 }
 
-/// A map of commands without `*` allows the rest, but not over what the user says of the rest.
+/// A map of commands or skills without `*` allows the rest, because the built-in rules do, below whatever the user says.
 #[test]
 fn a_map_without_the_rest() {
     let agent = r#""agent": {"a": {"permission": {"bash": {"rm*": "deny"}, "skill": {"x": "deny"}}}}"#;
-    let table = [("", Verdict::Allow), (r#""permission": {"bash": "ask"}, "#, Verdict::Ask), (r#""permission": {"bash": {"ls*": "ask"}}, "#, Verdict::Allow)];
-    for (permission, expected) in table {
+    let table = [
+        ("", Verdict::Allow, Verdict::Allow),
+        (r#""permission": {"bash": "ask"}, "#, Verdict::Ask, Verdict::Ask),
+        (r#""permission": {"bash": {"ls*": "ask"}}, "#, Verdict::Ask, Verdict::Allow),
+    ];
+    for (permission, listing, printing) in table {
         let world = World::with_user(&format!("{{{permission}{agent}}}"));
-        assert_eq!(verdict(&world, "a", "bash", "ls"), expected, "{permission}");
+        assert_eq!((verdict(&world, "a", "bash", "ls"), verdict(&world, "a", "bash", "cat x")), (listing, printing), "{permission}");
         assert_eq!((verdict(&world, "a", "bash", "rm x"), verdict(&world, "a", "skill", "y")), (Verdict::Deny, Verdict::Allow));
     }
 }
@@ -482,7 +613,10 @@ fn a_check_lists_what_was_tolerated_by_file_and_line() {
     let (found, files) = lines(Some(Path::new(".claude")));
     assert_eq!((found.len(), files), (starts.len(), 4), "{found:?}");
     let (found, _) = lines(Some(&world.path("elsewhere/more.md")));
-    assert!(found[0].starts_with("elsewhere/more.md:1: text before") && found[1].starts_with("elsewhere/more.md:4: steps: expected"), "{found:?}");
+    assert!(
+        found[0].starts_with("elsewhere/more.md:1: text before") && found[1].starts_with("elsewhere/more.md:4: steps: expected"),
+        "{found:?}"
+    );
     let (found, _) = lines(Some(Path::new("nothing.md")));
     assert_eq!(found, ["nothing.md: there is no such file"]);
 }
@@ -494,7 +628,10 @@ fn thousands_of_files_load_soon() {
     fs::create_dir_all(&folder).unwrap();
     for number in 0..3_000 {
         let description = if number % 20 == 0 { "use it: now" } else { "Reviews things" };
-        let text = format!("---\nname: agent-{number}\ndescription: {description}\ntools: Read, Grep\nmodel: sonnet\n---\n{}", "You review.\n".repeat(40));
+        let text = format!(
+            "---\nname: agent-{number}\ndescription: {description}\ntools: Read, Grep\nmodel: sonnet\n---\n{}",
+            "You review.\n".repeat(40)
+        );
         fs::write(folder.join(format!("{number}.md")), text).unwrap();
     }
     let config = world.load().unwrap();

@@ -73,9 +73,8 @@ fn every_place_is_read_and_names_follow_their_family() {
         .file("proj/sub/.posse/commands/eight.md", "x")
         .file("proj/other/.posse/commands/nine.md", "no")
         .at("proj/sub");
-    let expected = [
-        "a/b/three", "deep/oc", "deep:cc", "eight", "four", "from-json", "group/seven", "oc-json", "oc-user", "team:five", "user",
-    ];
+    let expected =
+        ["a/b/three", "deep/oc", "deep:cc", "eight", "four", "from-json", "group/seven", "oc-json", "oc-user", "team:five", "user"];
     assert_eq!(names(&found(&world)), expected);
     let commands = found(&world);
     for (spelled, name) in [
@@ -221,9 +220,11 @@ fn a_map_may_change_fields_of_what_lies_below_it_and_take_it_away() {
     let review = one(&world, "review");
     assert_eq!((review.agent.as_deref(), review.subtask, review.template.contains("What to review")), (Some("explore"), Some(false), true));
     assert!(found(&world).find("init").is_none());
-    let broken = World::with_user(r#"{"command": {"none": {"agent": "x"}, "fine": {"template": "t"}}}"#);
+    let broken = World::with_user("{\"command\": {\n\"none\": {\"agent\": \"x\"},\n\"fine\": {\"template\": \"t\"}}}");
     assert_eq!(names(&found(&broken)), ["fine"]);
-    assert_eq!(tolerated(&broken), ["home/posse/posse.json:1: command.none: has no template; left out"]);
+    assert_eq!(tolerated(&broken), ["home/posse/posse.json:2: command.none: has no template; left out"]);
+    let words = World::with_user(r#"{"command": {"x": {"template": "{file:words.md} $1"}}}"#).file("home/posse/words.md", "From a file:\n");
+    assert_eq!(one(&words, "x").template, "From a file: $1");
 }
 
 #[test]
@@ -262,7 +263,10 @@ fn the_truth_table_of_subtasks() {
     // `context: fork` (CC-203, CC-205): a child, whoever runs it; the general agent if nobody is named.
     let fork = Command { fork: true, ..one(&world, "x") };
     assert!(fork.is_subtask(None) && fork.is_subtask(Some(Primary)));
-    assert_eq!((fork.agent_name(), Command { agent: Some("explore".into()), ..fork.clone() }.agent_name()), (Some("general"), Some("explore")));
+    assert_eq!(
+        (fork.agent_name(), Command { agent: Some("explore".into()), ..fork.clone() }.agent_name()),
+        (Some("general"), Some("explore"))
+    );
     assert!(!Command { subtask: Some(false), ..fork }.is_subtask(Some(Subagent)));
 }
 

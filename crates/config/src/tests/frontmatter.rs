@@ -108,6 +108,12 @@ fn every_broken_shape_of_the_wild_loads_and_says_so() {
             &["f.md:", "f.md:2: "],
         ),
         ("---\ndescription: |\n a\n\tb\nname: x\n---\n", "2 description = \"a\\nb\"\n5 name = \"x\"\n7 body \"\"", &["f.md:", "f.md:2: "]),
+        // Words that look like keys continue a description also where YAML would take them for keys.
+        (
+            "---\ndescription: Use it.\nContext: code\nuser: hi\nargument-hint: [a] | [b]\n---\n",
+            "2 description = \"Use it.\\nContext: code\\nuser: hi\"\n5 argument-hint = \"[a] | [b]\"\n7 body \"\"",
+            &["f.md:5: ", "f.md:2: description: read as plain text up to line 4", "f.md:5: argument-hint: read as plain text"],
+        ),
         // Around the head.
         (
             "Here it is:\n\n---\nname: a\n---\nGo.",
@@ -121,8 +127,16 @@ fn every_broken_shape_of_the_wild_loads_and_says_so() {
             &["f.md:1: the head has no closing `---`; it is taken to end before line 4"],
         ),
         ("---\nJust words\n---\nmore", "1 body \"---\\nJust words\\n---\\nmore\"", &["f.md:1: begins with `---` but no key follows"]),
-        ("---\n\"Quoted\" words.\n---\nmore", "1 body \"---\\n\\\"Quoted\\\" words.\\n---\\nmore\"", &["f.md:1: begins with `---` but no key follows"]),
-        ("---\n# only a comment\n---\nmore", "1 body \"---\\n# only a comment\\n---\\nmore\"", &["f.md:1: begins with `---` but no key follows"]),
+        (
+            "---\n\"Quoted\" words.\n---\nmore",
+            "1 body \"---\\n\\\"Quoted\\\" words.\\n---\\nmore\"",
+            &["f.md:1: begins with `---` but no key follows"],
+        ),
+        (
+            "---\n# only a comment\n---\nmore",
+            "1 body \"---\\n# only a comment\\n---\\nmore\"",
+            &["f.md:1: begins with `---` but no key follows"],
+        ),
         ("---\nwords\n", "1 body \"---\\nwords\"", &["f.md:1: begins with `---` but no key follows"]),
         // A whole file that is one JSON object.
         (

@@ -13,7 +13,20 @@ fn each_scope_has_its_folder_and_each_agent_its_own() {
     assert_eq!(dir(Local, "reviewer"), "proj/.posse/agent-memory-local/reviewer");
     // Whatever an agent is called, it is one folder, and nobody else's.
     let mut seen = std::collections::HashSet::new();
-    for name in ["reviewer", "Reviewer", "team/reviewer", "team:reviewer", "../../etc", "..", ".", "", "a b", "żółw", &"x".repeat(300), &"x".repeat(301)] {
+    for name in [
+        "reviewer",
+        "Reviewer",
+        "team/reviewer",
+        "team:reviewer",
+        "../../etc",
+        "..",
+        ".",
+        "",
+        "a b",
+        "żółw",
+        &"x".repeat(300),
+        &"x".repeat(301),
+    ] {
         let dir = memory_dir(&world.places(), Project, name);
         assert_eq!(dir.parent(), Some(&*world.path("proj/.posse/agent-memory")), "{name}");
         let folder = dir.file_name().unwrap().to_str().unwrap().to_owned();

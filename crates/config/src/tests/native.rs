@@ -126,7 +126,15 @@ fn who_they_are() {
     let told: Vec<String> = agents
         .list()
         .iter()
-        .map(|agent| format!("{} {:?}{}{}", agent.name, agent.mode, if agent.hidden { " hidden" } else { "" }, if agent.default { " default" } else { "" }))
+        .map(|agent| {
+            format!(
+                "{} {:?}{}{}",
+                agent.name,
+                agent.mode,
+                if agent.hidden { " hidden" } else { "" },
+                if agent.default { " default" } else { "" }
+            )
+        })
         .collect();
     assert_eq!(
         told,
@@ -140,7 +148,9 @@ fn who_they_are() {
             "title Primary hidden",
         ]
     );
-    assert!(agents.list().iter().all(|agent| agent.native && agent.trusted && agent.prompt.as_ref().is_some_and(|prompt| 200 < prompt.len())));
+    assert!(
+        agents.list().iter().all(|agent| agent.native && agent.trusted && agent.prompt.as_ref().is_some_and(|prompt| 200 < prompt.len()))
+    );
     assert_eq!(agents.get("general-purpose").unwrap().name, "general");
     assert_eq!(agents.primaries().map(|agent| agent.name.as_str()).collect::<Vec<_>>(), ["build", "plan"]);
     let offered = [("general", "todowrite", false), ("general", "bash", true), ("explore", "write", false), ("explore", "read", true)];
@@ -234,4 +244,21 @@ fn natives_can_be_overridden_and_disabled() {
     assert!(!general.hidden && !general.offers("webfetch"));
     assert_eq!(verdict_in(&config, general, PermissionMode::Default, "todowrite", "*"), Verdict::Deny);
     assert!(agents.get("title").is_some());
+    assert!(!general.offers("todowrite"), "maps of tools are merged");
+
+    let world = World::with_user(
+        r#"{"permission": {"bash": {"rm*": "deny"}}, "agent": {"general": {"tools": {"todowrite": true}}, "explore": {"tools": {"bash": true}}}}"#,
+    );
+    let (_, agents) = loaded(&world);
+    assert!(agents.get("general").unwrap().offers("todowrite") && !agents.get("general").unwrap().offers("todoread"));
+    let table = [
+        ("general", "todowrite", "*", Verdict::Allow),
+        ("general", "todoread", "*", Verdict::Deny),
+        ("explore", "bash", "cargo test", Verdict::Allow),
+        ("explore", "bash", "find . -delete", Verdict::Deny),
+        ("explore", "bash", "rm x", Verdict::Deny),
+    ];
+    for (agent, key, pattern, expected) in table {
+        assert_eq!(verdict(&world, agent, key, pattern), expected, "{agent}: {key}({pattern})");
+    }
 }

@@ -76,6 +76,9 @@ fn folders_that_the_user_names_count_and_a_projects_only_with_trust() {
     assert_eq!(names(&world), ["a", "b"]);
     let said: Vec<String> = found(&world).tolerated.iter().map(|problem| world.near(&problem.to_string())).collect();
     assert_eq!(said, ["home/posse/posse.json:1: skills: home/posse/none: no such folder"]);
+    // They are the user's, so a project's own of the same name counts over them.
+    let world = world.file("proj/.posse/skills/a/SKILL.md", "---\nname: a\n---\nthe project's");
+    assert_eq!(one(&world, "a").body, "the project's");
     let paths = World::with_user(r#"{"skills": {"paths": ["~/mine"]}}"#).file("home/mine/a/SKILL.md", skill("a"));
     assert_eq!(names(&paths), ["a"]);
     let theirs = World::with_project(r#"{"skills": ["extra"]}"#).file("proj/extra/c/SKILL.md", skill("c"));
@@ -163,6 +166,11 @@ fn the_model_is_shown_a_bounded_list_of_what_it_may_call() {
     let listing = found(&world).listing(&|name| name != "denied");
     assert_eq!(listing, format!("- a: two lines\n- b: about b\n- long: {}…", "ż".repeat(300)));
     assert_eq!(found(&world).listing(&|name| name != "denied"), listing, "the same bytes again");
+    let words = |name: &str| found(&world).called_for(name).map(|skill| skill.name.clone());
+    assert_eq!(words("SILENT"), Ok("silent".to_owned()));
+    assert_eq!(words("silnet"), Err("skill: there is no skill `silnet`; did you mean silent?".to_owned()));
+    assert_eq!(words("zz"), Err("skill: there is no skill `zz`; call it with a name from its list".to_owned()));
+    assert!(words("manual").unwrap_err().starts_with("skill: `manual` may be called for by the user only, as /manual."));
     // Not listed, and there for who calls for them.
     assert!(found(&world).find("silent").is_some() && command(&world, "manual").is_some());
     assert_eq!(found(&World::new()).listing(&|_| true), "");
@@ -214,8 +222,10 @@ fn a_skill_that_is_called_for_comes_with_its_folder_and_some_of_its_files() {
 #[test]
 fn each_skill_is_a_command_and_a_fork_runs_in_a_child() {
     // CC-203, CC-204, CC-205, CC-264: `/audit-auth`, without a model deciding so.
-    let file = "---\nname: audit-auth\ndescription: d\ncontext: fork\nallowed-tools: Read, Grep, Glob\n---\nLook at $1 in ${CLAUDE_SKILL_DIR}.";
-    let world = World::new().file("home/.claude/skills/audit-auth/SKILL.md", file).file("home/.claude/skills/plain/SKILL.md", skill("plain"));
+    let file =
+        "---\nname: audit-auth\ndescription: d\ncontext: fork\nallowed-tools: Read, Grep, Glob\n---\nLook at $1 in ${CLAUDE_SKILL_DIR}.";
+    let world =
+        World::new().file("home/.claude/skills/audit-auth/SKILL.md", file).file("home/.claude/skills/plain/SKILL.md", skill("plain"));
     let audit = command(&world, "audit-auth").unwrap();
     assert!(audit.is_subtask(None) && audit.is_subtask(Some(AgentMode::Primary)));
     assert_eq!((audit.agent_name(), audit.allowed_tools.join(" ")), (Some("general"), "Read Grep Glob".to_owned()));
@@ -266,7 +276,8 @@ fn a_project_is_not_read_through_links_out_of_it() {
 fn three_thousand_files_are_loaded_in_no_time() {
     let mut world = World::new();
     for number in 0..1_500 {
-        let text = format!("---\nname: skill-{number}\ndescription: does things\nallowed-tools: Read, Grep\n---\n{}", "words\n".repeat(100));
+        let text =
+            format!("---\nname: skill-{number}\ndescription: does things\nallowed-tools: Read, Grep\n---\n{}", "words\n".repeat(100));
         world = world.file(&format!("home/.claude/skills/s{number}/SKILL.md"), &text);
         world = world.file(&format!("home/.claude/commands/c{number}.md"), &text);
     }
@@ -278,5 +289,4 @@ fn three_thousand_files_are_loaded_in_no_time() {
     assert_eq!((skills.files, commands.files, commands.list().len()), (1_500, 1_500, 3_002));
     // 150 ms is for a release build; this one is not, and its machine may be busy.
     assert!(took.as_secs() < 20, "{took:?}");
-    eprintln!("3,000 skill and command files: {took:?}");
 }

@@ -119,6 +119,7 @@ fn lines_in_which_an_argument_could_become_a_command_are_not_run() {
         "x=$(date) $1",
         "x=1 2>f $1",
         "x=1 \\\n$1",
+        "x=1 \\\n $1",
         "ls; $1",
         "ls && $1",
         "ls | $1",
@@ -270,9 +271,55 @@ fn whatever_the_line_and_the_argument_nothing_of_the_argument_runs() {
     let dir = tempfile::tempdir().unwrap();
     // Scraps that lines are made of, good and broken; a fixed seed, so that a failure can be repeated.
     let scraps = [
-        "echo ", "$1", "\"$1\"", "'$1'", "$ARGUMENTS", "\"", "'", "(", ")", "$(", ";", "|", "&", "\n", " ", "x=", "\\", "#", "{", "}", "$",
-        "$$", "${HOME}", "${", "<", ">/dev/null", "true ", "if ", "then ", "fi", "do ", "done", "for x in ", "!", "[", "]", "a", "2", "=", ",",
-        "case x in ", "esac", "printf %s ", "\t", "<<E", "[[ ", "((", "-v ", "test ",
+        "echo ",
+        "$1",
+        "\"$1\"",
+        "'$1'",
+        "$ARGUMENTS",
+        "\"",
+        "'",
+        "(",
+        ")",
+        "$(",
+        ";",
+        "|",
+        "&",
+        "\n",
+        " ",
+        "x=",
+        "\\",
+        "#",
+        "{",
+        "}",
+        "$",
+        "$$",
+        "${HOME}",
+        "${",
+        "<",
+        ">/dev/null",
+        "true ",
+        "if ",
+        "then ",
+        "fi",
+        "do ",
+        "done",
+        "for x in ",
+        "!",
+        "[",
+        "]",
+        "a",
+        "2",
+        "=",
+        ",",
+        "case x in ",
+        "esac",
+        "printf %s ",
+        "\t",
+        "<<E",
+        "[[ ",
+        "((",
+        "-v ",
+        "test ",
     ];
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
     let mut next = |below: usize| {
@@ -308,7 +355,7 @@ fn hints_name_each_placeholder_once_in_order() {
 #[test]
 fn a_huge_template_is_read_in_bounded_time() {
     for scrap in ["!`", "!`x`", "```!\n", "@", "@-", "$", "${", "$ARGUMENTS[", "@\"", "'", "!`echo $1'"] {
-        let template = scrap.repeat(128 * 1024 / scrap.len());
+        let template = scrap.repeat(64 * 1024 / scrap.len());
         let started = std::time::Instant::now();
         assert!(shells(&template).len() <= template.len());
         if !template.contains("$1") {

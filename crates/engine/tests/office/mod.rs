@@ -146,6 +146,7 @@ pub struct Office {
     pub lanes: HashMap<String, usize>,
     pub calls_max: usize,
     pub dialect: Dialect,
+    pub expander: Option<Arc<dyn posse_session::Expander>>,
     pub depth_max: u64,
     pub children_max: u64,
     pub step_max: Duration,
@@ -176,6 +177,7 @@ impl Office {
             lanes: HashMap::new(),
             calls_max: 8,
             dialect: Dialect::Posse,
+            expander: None,
             depth_max: 3,
             children_max: 200,
             step_max: Duration::from_secs(900),
@@ -236,6 +238,8 @@ impl Office {
             depth_max: self.depth_max,
             children_max: self.children_max,
             initial: None,
+            delegation: self.dialect.tool().into(),
+            expander: self.expander.clone(),
         }
     }
 

@@ -306,6 +306,18 @@ pub(super) fn unreadable(path: &str, trouble: &Trouble) -> String {
     page.done(trouble)
 }
 
+/// Facts, a line each; without any, what was looked for.
+pub(super) fn facts(facts: &[Hit], what: &str, about: &[String], trouble: &Trouble) -> String {
+    let mut page = Page::default();
+    page.quote(&facts.iter().collect::<Vec<_>>(), facts.len());
+    if facts.is_empty() {
+        let about: Vec<String> = about.iter().map(|term| format!("`{term}`")).collect();
+        let about = if about.is_empty() { String::new() } else { format!(" about {}", about.join(" and ")) };
+        page.say(format!("{what}{about}: I found nothing to quote."));
+    }
+    page.done(trouble)
+}
+
 /// What a tour has seen.
 pub(super) struct Sights {
     pub(super) layout: String,

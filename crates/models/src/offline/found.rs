@@ -78,6 +78,39 @@ pub(super) fn paths(text: &str) -> Paths {
     found
 }
 
+/// A folder as `list` draws it.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Tree {
+    /// What stands before every path below the folder: empty, or with a slash at its end.
+    pub(super) front: String,
+    /// Everything in it, folders with a slash at their end.
+    pub(super) paths: Vec<String>,
+}
+
+/// Reads a tree with two blanks per level, or a flat list of paths.
+pub(super) fn tree(text: &str) -> Tree {
+    let mut tree = Tree::default();
+    let mut above: Vec<String> = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        let name = line.trim();
+        if name.is_empty() || is_note(name) {
+            continue;
+        }
+        let depth = (line.len() - line.trim_start().len()) / 2;
+        if number == 0 && depth == 0 && name.ends_with('/') {
+            tree.front = if name == "./" { String::new() } else { name.to_string() };
+            continue;
+        }
+        above.truncate(depth.saturating_sub(1));
+        let name = name.strip_suffix(" …").unwrap_or(name);
+        tree.paths.push(format!("{}{}{name}", tree.front, above.concat()));
+        if name.ends_with('/') {
+            above.push(name.to_string());
+        }
+    }
+    tree
+}
+
 /// `12: text`, `12| text` or `12<tab>text`.
 pub(super) fn numbered(line: &str) -> Option<(u64, &str)> {
     let digits = line.find(|sign: char| !sign.is_ascii_digit())?;
@@ -87,7 +120,7 @@ pub(super) fn numbered(line: &str) -> Option<(u64, &str)> {
 }
 
 /// `path:12:text` or `path:12: text`.
-fn flat(line: &str) -> Option<Hit> {
+pub(super) fn flat(line: &str) -> Option<Hit> {
     for (colon, _) in line.match_indices(':') {
         let after = &line[colon + 1..];
         let digits = after.find(|sign: char| !sign.is_ascii_digit()).unwrap_or(after.len());
@@ -172,6 +205,17 @@ mod tests {
             Hits { hits: vec![hit("a", 1, "x")], cut: true, told: None }
         );
         assert_eq!(hits("No line matches only a limit in . (binary and ignored files are not searched)."), Hits::default());
+    }
+
+    #[test]
+    fn a_tree_becomes_paths() {
+        let drawn = "./\n  crates/\n    cli/\n      src/ …\n      Cargo.toml\n    web/\n    (3 more)\n  README.md\n(1 folders marked … were not opened; call list with their path)\n";
+        let paths = ["crates/", "crates/cli/", "crates/cli/src/", "crates/cli/Cargo.toml", "crates/web/", "README.md"];
+        assert_eq!(tree(drawn), Tree { front: String::new(), paths: paths.map(String::from).to_vec() });
+        let below = Tree { front: "crates/cli/".into(), paths: vec!["crates/cli/src/".into(), "crates/cli/src/main.rs".into()] };
+        assert_eq!(tree("crates/cli/\n  src/\n    main.rs\n"), below);
+        assert_eq!(tree("a.md\nb.md").paths, ["a.md", "b.md"]);
+        assert_eq!(tree("./\n  (empty, or everything in it is left out)\n"), Tree::default());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Pure, and from the words alone: whether a tool is there for it is `plan`'s business.
 
 use super::{
+    survey::Survey,
     terms::{Term, is_file, is_path, terms},
     words::{GRAMMAR, WORK, Word, words},
 };
@@ -34,6 +35,15 @@ pub(super) enum Intent {
         path: String,
     },
     Tour,
+    /// Sent by a leader to report on one field.
+    Survey(Survey),
+    /// The user named an agent to do it.
+    Send {
+        agent: String,
+        prompt: String,
+    },
+    /// A task was run for the user; its result is to be told.
+    Relay,
     /// `work` finishes the sentence "cannot …".
     NeedsModel {
         work: String,
@@ -83,6 +93,15 @@ pub(super) struct Scope {
 
 impl Intent {
     pub(super) fn of(question: &str) -> Self {
+        if let Some(survey) = Survey::of(question) {
+            return Intent::Survey(survey);
+        }
+        if question.starts_with(TASK_DONE) {
+            return Intent::Relay;
+        }
+        if let Some((prompt, agent)) = mentioned(question) {
+            return Intent::Send { agent, prompt };
+        }
         let words = words(question);
         if is_greeting(&words) {
             return Intent::Greet;
@@ -96,6 +115,32 @@ impl Intent {
         let asking = sentences.iter().find(|sentence| opening(sentence) != Opening::Other).or(sentences.last());
         asking.map_or(Intent::Greet, |sentence| of_sentence(sentence))
     }
+}
+
+/// The kernel says this when a task that the user ran has ended.
+const TASK_DONE: &str = "Summarize the task tool output above";
+
+/// The kernel says this when the user mentioned an agent; its name follows the colon.
+const MENTION: &str = "Use the above message and context to generate a prompt and call the ";
+
+/// What the user said and the agent it was said to, from a message with a mention.
+fn mentioned(question: &str) -> Option<(String, String)> {
+    let (said, hint) = question.split_once(MENTION)?;
+    let agent = hint.split_once("with subagent:")?.1.split_whitespace().next()?.trim_end_matches(['.', ',']).to_string();
+    let mention = format!("@{agent}");
+    // "ask @explore to find x" and "@explore, find x" both mean "find x".
+    let said: Vec<&str> = said.split_whitespace().collect();
+    let is_mention = |word: &str| word.trim_end_matches([',', ':', '.', '?', '!']).eq_ignore_ascii_case(&mention);
+    let mut kept: Vec<&str> = Vec::new();
+    for (at, word) in said.iter().enumerate() {
+        let asks = at == 0 && ["ask", "have", "let", "tell", "use"].iter().any(|verb| word.eq_ignore_ascii_case(verb));
+        let is_before = said.get(at + 1).is_some_and(|next| is_mention(next));
+        let is_after = at.checked_sub(1).is_some_and(|before| is_mention(said[before]));
+        if !(is_mention(word) || asks && is_before || is_after && kept.is_empty() && *word == "to") {
+            kept.push(word);
+        }
+    }
+    (!kept.is_empty()).then(|| (kept.join(" "), agent))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

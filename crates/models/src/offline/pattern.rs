@@ -176,7 +176,7 @@ fn bounded(pattern: &str, name: &str) -> String {
     format!("{before}{pattern}{after}")
 }
 
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     let mut pattern = String::new();
     for sign in text.chars() {
         if r"\.+*?()|[]{}^$#&~".contains(sign) {

@@ -11,9 +11,10 @@ use super::{
     define::{self, Sort, Surety, sort_of},
     found::{self, Hit},
     intent::{Find, Intent, Scope, Want},
-    pattern,
+    lead::{self, Team},
+    pattern, scout,
     terms::{Term, qualifier},
-    turn::{Told, Turn},
+    turn::{Made, Told, Turn},
 };
 
 /// The ladder has five rungs at most; one more for a file that is not where it was said to be.
@@ -33,6 +34,8 @@ pub(super) struct Desk<'a> {
     turn: &'a Turn,
     offered: &'a [&'a str],
     may_call: bool,
+    calls_max: usize,
+    team: Option<Team>,
 }
 
 /// What became of a call.
@@ -52,21 +55,48 @@ pub(super) enum Heard {
 
 impl<'a> Desk<'a> {
     pub(super) fn new(turn: &'a Turn, offered: &'a [&'a str], choice: ToolChoice) -> Self {
-        Self { turn, offered, may_call: choice == ToolChoice::Auto && turn.steps < STEPS_MAX }
+        Self { turn, offered, may_call: choice == ToolChoice::Auto && turn.steps < STEPS_MAX, calls_max: usize::MAX, team: None }
     }
 
-    fn offers(&self, tool: &str) -> bool {
+    /// With someone to send.
+    pub(super) fn with_team(self, team: Option<Team>) -> Self {
+        Self { team, ..self }
+    }
+
+    /// The same desk with a bound on the calls of the whole turn, and nobody to send.
+    pub(super) fn with_calls_max(&self, calls_max: usize) -> Desk<'a> {
+        Desk { turn: self.turn, offered: self.offered, may_call: self.may_call, calls_max, team: None }
+    }
+
+    pub(super) fn team(&self) -> Option<&Team> {
+        self.team.as_ref()
+    }
+
+    pub(super) fn may_call(&self) -> bool {
+        self.may_call
+    }
+
+    pub(super) fn has_made(&self, call: &Call) -> bool {
+        self.told(call).is_some()
+    }
+
+    pub(super) fn made_before(&self) -> &[Made] {
+        &self.turn.before
+    }
+
+    pub(super) fn offers(&self, tool: &str) -> bool {
         self.offered.contains(&tool)
     }
 
     /// What is known about these calls, in their order; or those that can and should be made first.
-    fn gather(&self, calls: &[Call]) -> Result<Vec<Heard>, Vec<Call>> {
+    pub(super) fn gather(&self, calls: &[Call]) -> Result<Vec<Heard>, Vec<Call>> {
         let mut open: Vec<Call> = Vec::new();
         for call in calls {
             if self.may_call && self.offers(call.tool) && self.told(call).is_none() && !open.contains(call) {
                 open.push(call.clone());
             }
         }
+        open.truncate(self.calls_max.saturating_sub(self.turn.made.len()));
         if open.is_empty() { Ok(calls.iter().map(|call| self.heard(call)).collect()) } else { Err(open) }
     }
 
@@ -86,8 +116,13 @@ impl<'a> Desk<'a> {
     }
 }
 
-/// The answer, or the calls that must be made first.
+/// The answer, or the calls that must be made first: by a team where there is one and the question is worth it.
 pub(super) fn answer(intent: &Intent, desk: &Desk) -> Result<String, Vec<Call>> {
+    lead::answer(intent, desk).unwrap_or_else(|| alone(intent, desk))
+}
+
+/// The same without a team.
+pub(super) fn alone(intent: &Intent, desk: &Desk) -> Result<String, Vec<Call>> {
     match intent {
         Intent::Greet => Ok(answer::greeting()),
         Intent::NeedsModel { work } => Ok(answer::needs_model(work)),
@@ -114,6 +149,9 @@ pub(super) fn answer(intent: &Intent, desk: &Desk) -> Result<String, Vec<Call>> 
         Intent::Layout { scope } => layout(scope, desk),
         Intent::Show { path } => show(path, desk),
         Intent::Tour => tour(desk),
+        Intent::Survey(survey) => scout::answer(survey, desk),
+        Intent::Send { agent, prompt } => lead::send(agent, prompt, desk),
+        Intent::Relay => Ok(lead::relay(desk.made_before())),
     }
 }
 
@@ -209,9 +247,30 @@ enum Aim {
 
 const RUNGS: usize = 4;
 
+/// What the ladder found, per term, and whether any search was made at all.
+pub(super) struct Climbed {
+    pub(super) each: Vec<Evidence>,
+    searched: bool,
+}
+
 fn search(find: &Find, desk: &Desk) -> Result<String, Vec<Call>> {
-    let mut evidence: Vec<Evidence> = find.terms.iter().map(|_| Evidence::default()).collect();
     let mut trouble = Trouble::default();
+    let Climbed { each: evidence, searched } = evidence(find, desk, &mut trouble)?;
+    let unfound = evidence.iter().any(Evidence::is_empty);
+    let files = if unfound && searched {
+        let pattern = find.scope.include.as_ref().map_or_else(|| "**/*".to_string(), |include| format!("**/{include}"));
+        // Only the number is missing, so a failure here is no trouble to speak of.
+        let heard = desk.gather(&[glob(&pattern, &Scope { include: None, ..find.scope.clone() })])?;
+        Trouble::default().said(heard.first()).map(found::paths)
+    } else {
+        None
+    };
+    Ok(answer::found(find, &evidence, files.as_ref(), searched, &trouble))
+}
+
+/// Climbs the ladder for every term until there is enough.
+pub(super) fn evidence(find: &Find, desk: &Desk, trouble: &mut Trouble) -> Result<Climbed, Vec<Call>> {
+    let mut evidence: Vec<Evidence> = find.terms.iter().map(|_| Evidence::default()).collect();
     let mut searched = false;
     for rung in 0..RUNGS {
         let mut wanted: Vec<(usize, Aim, Call)> = Vec::new();
@@ -248,16 +307,7 @@ fn search(find: &Find, desk: &Desk) -> Result<String, Vec<Call>> {
         each.prefer_kind(find);
         each.sort();
     }
-    let unfound = evidence.iter().any(Evidence::is_empty);
-    let files = if unfound && searched {
-        let pattern = find.scope.include.as_ref().map_or_else(|| "**/*".to_string(), |include| format!("**/{include}"));
-        // Only the number is missing, so a failure here is no trouble to speak of.
-        let heard = desk.gather(&[glob(&pattern, &Scope { include: None, ..find.scope.clone() })])?;
-        Trouble::default().said(heard.first()).map(found::paths)
-    } else {
-        None
-    };
-    Ok(answer::found(find, &evidence, files.as_ref(), searched, &trouble))
+    Ok(Climbed { each: evidence, searched })
 }
 
 fn is_enough(find: &Find, term: &Term, evidence: &Evidence) -> bool {
@@ -409,7 +459,7 @@ impl Evidence {
     }
 }
 
-fn grep(pattern: &str, scope: &Scope) -> Call {
+pub(super) fn grep(pattern: &str, scope: &Scope) -> Call {
     let mut input = Map::new();
     input.insert("pattern".into(), pattern.into());
     if let Some(path) = &scope.path {
@@ -421,7 +471,7 @@ fn grep(pattern: &str, scope: &Scope) -> Call {
     Call { tool: "grep", input: Value::Object(input) }
 }
 
-fn glob(pattern: &str, scope: &Scope) -> Call {
+pub(super) fn glob(pattern: &str, scope: &Scope) -> Call {
     let mut input = Map::new();
     input.insert("pattern".into(), pattern.into());
     if let Some(path) = &scope.path {
@@ -430,10 +480,10 @@ fn glob(pattern: &str, scope: &Scope) -> Call {
     Call { tool: "glob", input: Value::Object(input) }
 }
 
-fn list(scope: &Scope) -> Call {
+pub(super) fn list(scope: &Scope) -> Call {
     Call { tool: "list", input: scope.path.as_ref().map_or_else(|| json!({}), |path| json!({ "path": path })) }
 }
 
-fn read(path: &str) -> Call {
+pub(super) fn read(path: &str) -> Call {
     Call { tool: "read", input: json!({ "filePath": path, "limit": SHOWN_LINES_MAX }) }
 }

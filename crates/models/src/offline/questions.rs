@@ -27,6 +27,9 @@ fn told(intent: &Intent) -> String {
         Intent::Layout { scope } => format!("layout{}", place(scope)),
         Intent::Show { path } => format!("show {path}"),
         Intent::Tour => "tour".into(),
+        Intent::Survey(survey) => format!("survey {} {:?}", survey.field.title(), survey.terms).replace('"', ""),
+        Intent::Send { agent, prompt } => format!("send {agent}: {prompt}"),
+        Intent::Relay => "relay".into(),
         Intent::NeedsModel { work } => format!("needs a model to {work}"),
     }
 }
@@ -129,6 +132,23 @@ fn tours_and_explanations() {
 }
 
 #[test]
+fn words_of_the_kernel_and_of_a_leader() {
+    let hint = "Use the above message and context to generate a prompt and call the agent tool with subagent:";
+    check(&[
+        ("Summarize the task tool output above and continue with your task.", "relay"),
+        ("summarize this repository", "tour"),
+        (&format!("@explore where is main?\n{hint} explore"), "send explore: where is main?"),
+        (&format!("Ask @Explore to list the tests.\n{hint} explore"), "send explore: list the tests."),
+        (
+            "Find the definitions of this repository about `Lane` and `rate limits`. Thoroughness: medium. Wanted: lines.",
+            "survey definitions [Name(Lane), Phrase([rate, limits])]",
+        ),
+        ("Find the entry points of this repository. Thoroughness: medium. Wanted: lines.", "survey entry points []"),
+        ("Find the definition of Lane.", "Definitions [Name(Lane)]"),
+    ]);
+}
+
+#[test]
 fn greetings() {
     for question in
         ["hi", "Hello!", "hey there", "thanks", "Thank you very much", "good morning", "help", "who are you?", "What can you do?", ""]
@@ -207,7 +227,7 @@ fn no_text_is_too_strange() {
 
 /// The calls of the first step, as `tool input`.
 fn first_calls(question: &str, offered: &[&str]) -> Vec<String> {
-    let turn = Turn { question: question.into(), steps: 0, made: Vec::new(), replies: 0 };
+    let turn = Turn { question: question.into(), steps: 0, made: Vec::new(), before: Vec::new(), replies: 0 };
     match plan::answer(&Intent::of(question), &Desk::new(&turn, offered, ToolChoice::Auto)) {
         Ok(text) => vec![format!("say {text}")],
         Err(calls) => calls.iter().map(|call| format!("{} {}", call.tool, call.input)).collect(),

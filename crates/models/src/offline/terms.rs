@@ -91,7 +91,7 @@ fn at_most(mut terms: Vec<Term>) -> Vec<Term> {
     terms
 }
 
-fn of_text(text: &str) -> Term {
+pub(super) fn of_text(text: &str) -> Term {
     if is_file(text) {
         Term::File(text.trim_start_matches("./").to_string())
     } else if text.chars().all(|sign| sign.is_alphanumeric() || "_:.-$".contains(sign)) {

@@ -15,6 +15,8 @@ pub(super) struct Turn {
     /// Replies since the question: steps this turn has used.
     pub(super) steps: usize,
     pub(super) made: Vec<Made>,
+    /// The calls made for the question before this one, by the model or by the user.
+    pub(super) before: Vec<Made>,
     /// Replies in the whole conversation, for ids.
     pub(super) replies: usize,
 }
@@ -36,7 +38,7 @@ pub(super) struct Told {
 
 impl Turn {
     pub(super) fn of(messages: &[Message]) -> Self {
-        let mut turn = Self { question: String::new(), steps: 0, made: Vec::new(), replies: 0 };
+        let mut turn = Self { question: String::new(), steps: 0, made: Vec::new(), before: Vec::new(), replies: 0 };
         for message in messages {
             match message.role {
                 Role::Assistant => turn.take_reply(message),
@@ -82,7 +84,7 @@ impl Turn {
         }
         self.question = cut(asked, QUESTION_BYTES_MAX).to_string();
         self.steps = 0;
-        self.made.clear();
+        self.before = std::mem::take(&mut self.made);
     }
 }
 
@@ -157,13 +159,14 @@ mod tests {
             call("offline_1_0"),
             user(vec![result("offline_1_0"), text("<system-reminder>be brief</system-reminder>")]),
         ];
-        let made = Made {
-            id: "offline_1_0".into(),
+        let made = |id: &str| Made {
+            id: id.into(),
             tool: "grep".into(),
             input: serde_json::json!({"pattern": "a"}),
             told: Some(Told { text: "none".into(), error: false }),
         };
-        assert_eq!(Turn::of(&messages), Turn { question: "and where is b?".into(), steps: 1, made: vec![made], replies: 2 });
+        let (made, before) = (vec![made("offline_1_0")], vec![made("offline_0_0")]);
+        assert_eq!(Turn::of(&messages), Turn { question: "and where is b?".into(), steps: 1, made, before, replies: 2 });
     }
 
     #[test]

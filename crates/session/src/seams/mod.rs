@@ -3,6 +3,7 @@
 //! Object-safe traits with boxed futures and no runtime. Who implements them: `models` (Model), `tools` (Tool, Workspace),
 //! `store` (Log, Lease, Inbox), `engine` (Live, Stop), `cli` and tests (Hook, Clock).
 
+mod expand;
 mod hook;
 mod log;
 mod model;
@@ -10,6 +11,7 @@ mod tool;
 
 use std::{future::Future, pin::Pin};
 
+pub use expand::{Expander, Expansion, Needed};
 pub use hook::{Before, Hook, HookedCall};
 pub use log::{Append, AppendError, Inbox, Lease, LeaseError, Letter, Log, Ownership, Posted, ReadError};
 pub use model::{

@@ -16,6 +16,7 @@ use serde_json::Value;
 
 use super::{BoxFuture, Live};
 use crate::{
+    grant::Grant,
     ids::{CallId, SessionId},
     outcome::{How, Outcome},
     rule::{Reader, Touch},
@@ -68,6 +69,8 @@ pub struct Errand {
     pub or_new: bool,
     /// The tool that words the result.
     pub tool: String,
+    /// What it may do for its first turn without asking.
+    pub allowed: Vec<Grant>,
 }
 
 /// How a task ended, for the tool that words its result.
@@ -186,6 +189,10 @@ pub trait Workspace: Send + Sync {
     fn cwd(&self) -> &Path;
     /// Folders outside the root that tools may read without asking: the spool, skills. Canonical.
     fn readable_roots(&self) -> &[PathBuf] {
+        &[]
+    }
+    /// Folders that are the agent's own, wherever they are: its memory. Nobody is asked about them. Canonical.
+    fn own_roots(&self) -> &[PathBuf] {
         &[]
     }
     /// Folders that no tool may open inside this process, except the readable roots in them: posse's own data. Canonical.

@@ -45,7 +45,7 @@ pub fn wanted(call: &str, tool: &str, input: &str) -> Wanted {
     } else {
         Ok(Look { touches, repeatable, title: String::new(), ..Look::default() })
     };
-    Wanted { call: CallId::new(call), wire_id: format!("wire_{call}"), tool: tool.into(), input: input.into(), look }
+    Wanted { call: CallId::new(call), wire_id: format!("wire_{call}"), tool: tool.into(), input: input.into(), look, consented: false }
 }
 
 pub fn created(kind: Kind, root: &str, parent: Option<&str>, ceiling: Vec<Rules>) -> Event {
@@ -77,6 +77,7 @@ pub fn spawn(entry: &str, internal: bool) -> Spawn {
         internal,
         tool: "agent".into(),
         note: "new".into(),
+        allowed: Vec::new(),
     }
 }
 
@@ -100,6 +101,8 @@ pub fn one_of_each(text: &str) -> Vec<Event> {
         delivery: Delivery::WhenIdle,
         priority: Priority::Now,
         parts: one_of_each_part(text),
+        typed: true,
+        allowed: vec![Grant { key: "bash".into(), pattern: "ls *".into(), exact: false }],
     };
     let done = Outcome::Done {
         output: said(),
@@ -111,6 +114,14 @@ pub fn one_of_each(text: &str) -> Vec<Event> {
         created(Kind::Task, "ses_0", Some("ses_0"), vec![rules()]),
         Event::Configured { head: Hash::new("ab"), model: "test/one".into() },
         Event::Queued { entry },
+        Event::Expanding { entry: EntryId::new("msg_1"), calls: 1 },
+        Event::Expanded {
+            entry: EntryId::new("msg_1"),
+            parts: one_of_each_part(text),
+            agent: Some("plan".into()),
+            model: Some("small".into()),
+            allowed: vec![Grant { key: "read".into(), pattern: "*".into(), exact: false }],
+        },
         Event::StepStarted {
             step: 0,
             took: vec![EntryId::new("msg_1")],
@@ -173,7 +184,15 @@ pub fn one_of_each_part(text: &str) -> Vec<Part> {
         Part::Reasoning { text: text.into(), signature: Some(text.into()) },
         Part::File { mime: "text/plain".into(), name: "a.txt".into(), data: Some(text.into()) },
         Part::Agent { name: "explore".into() },
-        Part::Subtask { agent: "explore".into(), description: "look".into(), prompt: text.into(), command: Some("/look".into()) },
+        Part::Subtask {
+            agent: "explore".into(),
+            description: "look".into(),
+            prompt: text.into(),
+            command: Some("/look".into()),
+            model: Some("small".into()),
+            direct: true,
+            allowed: Vec::new(),
+        },
         Part::Call { call: CallId::new("call_1") },
         Part::Patch {
             path: "a.rs".into(),
@@ -202,10 +221,11 @@ pub fn every_name() -> BTreeSet<String> {
             Event::TookOver { .. } | Event::LimitReached { .. } | Event::TaskStarted { .. } | Event::TaskEnded { .. } => {}
             Event::Detached { .. } | Event::TaskStopped { .. } | Event::Ended { .. } | Event::Forked { .. } => {}
             Event::Compacted { .. } | Event::Reverted { .. } | Event::Revoked { .. } | Event::Undone { .. } | Event::Unknown(_) => {}
+            Event::Expanding { .. } | Event::Expanded { .. } => {}
         }
         event.name()
     }
-    assert_eq!(names.len(), 27, "one_of_each has one of each");
+    assert_eq!(names.len(), 29, "one_of_each has one of each");
     names
 }
 

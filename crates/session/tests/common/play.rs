@@ -218,7 +218,14 @@ impl Play {
                 let how = if words.contains(&"stopped") { How::Stopped } else { How::Completed };
                 let round = words.iter().find_map(|word| word.strip_prefix("round=")).map_or(1, |round| round.parse().expect("a round"));
                 let task = SessionId::new(first.expect("a task"));
-                self.decide(Command::Report(Report::TaskEnded { task, round, how, result: "found".into(), usage: Usage::default() }));
+                self.decide(Command::Report(Report::TaskEnded {
+                    task,
+                    round,
+                    how,
+                    result: "found".into(),
+                    said: Default::default(),
+                    usage: Usage::default(),
+                }));
             }
             "configure" => self.decide(Command::Configure { head: Hash::new(first.expect("a head")), model: "test/one".into() }),
             "conclude" => {
@@ -228,6 +235,16 @@ impl Play {
                     .find(|effect| matches!(effect, Effect::Conclude { .. }))
                     .unwrap_or_else(|| panic!("no end is owed: {}", self.state()));
                 self.begin(&conclude.clone(), Permit::default());
+            }
+            // What typed words come to: `expand e1 needs read`, `expand e1 words`, `expand e1 sub sub`, `expand e1 direct`, `by=plan`, `allows=ask`.
+            "expand" => self.expand(&words),
+            // The kernel calls the next agent that the user ran.
+            "subtask" => {
+                self.calls += 1;
+                let call = format!("c{}", self.calls);
+                let step = self.session.steps();
+                let wanted = Box::new(Wanted { consented: true, ..wanted(&call, "agent", "{}") });
+                self.decide(Command::Subtask { step, author: "scout".into(), wanted, notes: Vec::new() });
             }
             "wait" => self.now += first.expect("milliseconds").parse::<u64>().expect("milliseconds"),
             "nobody" => self.asking = Asking::Nobody,
@@ -249,6 +266,7 @@ impl Play {
                 "timer" => (entry.source, entry.priority, entry.delivery) = (Source::Timer, Priority::Later, Delivery::WhenIdle),
                 "hook" => (entry.source, entry.priority) = (Source::Hook { name: "h".into() }, Priority::Later),
                 "plugin" => (entry.source, entry.priority) = (Source::Plugin { name: "p".into() }, Priority::Later),
+                "typed" => entry.typed = true,
                 "agent" => entry.source = Source::Agent { session: SessionId::new("ses_9"), name: "peer".into() },
                 other => match (other.strip_prefix('#'), other.strip_prefix("bytes=")) {
                     (Some(id), _) => entry.id = EntryId::new(id),
@@ -261,6 +279,41 @@ impl Play {
             }
         }
         self.decide(Command::Say(entry));
+    }
+
+    fn expand(&mut self, words: &[&str]) {
+        let entry = EntryId::new(words[0]);
+        if words[1] == "needs" {
+            let mut calls = Vec::new();
+            for tool in &words[2..] {
+                self.calls += 1;
+                calls.push(wanted(&format!("c{}", self.calls), tool, "{}"));
+            }
+            return self.decide(Command::Report(Report::Expanding { entry, calls }));
+        }
+        let (mut parts, mut agent, mut allowed) = (Vec::new(), None, Vec::new());
+        for word in &words[1..] {
+            let subtask = |direct| posse_session::Part::Subtask {
+                agent: "scout".into(),
+                description: "look".into(),
+                prompt: "look".into(),
+                command: None,
+                model: None,
+                direct,
+                allowed: Vec::new(),
+            };
+            match *word {
+                "words" => parts.push(posse_session::Part::text("hi")),
+                "sub" => parts.push(subtask(false)),
+                "direct" => parts.push(subtask(true)),
+                other => match (other.strip_prefix("by="), other.strip_prefix("allows=")) {
+                    (Some(name), _) => agent = Some(name.to_owned()),
+                    (_, Some(key)) => allowed.push(Grant { key: key.into(), pattern: "*".into(), exact: false }),
+                    _ => panic!("expand to what? {other}"),
+                },
+            }
+        }
+        self.decide(Command::Report(Report::Expanded { entry, parts, agent, model: None, allowed }));
     }
 
     /// `reply` ends the turn; `reply +touch +read=x` calls tools `c1`, `c2`, …, with inputs that differ unless given.
@@ -342,6 +395,8 @@ impl Play {
         match effect {
             Effect::CallModel { step, not_before: Some(at) } => format!("model {step}{star} @{}", at.0),
             Effect::CallModel { step, not_before: None } => format!("model {step}{star}"),
+            Effect::Expand { entry } => format!("expand {entry}"),
+            Effect::Subtask { step } => format!("subtask {step}"),
             Effect::Look { call } => format!("look {call}"),
             Effect::RunCall { call } => format!("run {call}{star}"),
             Effect::Watch { task, round } => format!("watch {task}/{round}"),
