@@ -125,6 +125,10 @@ impl Draft<'_> {
         let mode = runner.as_deref().and_then(|name| self.typist.agents.get(name)).map(|agent: &Agent| agent.mode);
         let inline = !command.is_subtask(mode);
         let bits = self.bits(pieces, inline);
+        // A file in the arguments is one that the user named; another agent looks it up itself.
+        if inline {
+            self.files(arguments, true);
+        }
         let allowed = self.grants(&command.allowed_tools);
         if inline {
             self.agent = command.inline_agent().map(str::to_owned).or(self.agent.take());

@@ -220,5 +220,6 @@ fn held(session: &SessionId, hold: Hold, error: &str, facts: &[Record]) -> Failu
         Hold::ModelError | Hold::TakeOvers if last == Some(ModelFailure::NeedsModel) => Exit::Usage,
         Hold::ModelError | Hold::TakeOvers => Exit::Failed,
     };
-    Failure::ended(exit, if error.is_empty() { words::hold(hold) } else { error })
+    let words = if error.is_empty() { words::hold(hold) } else { error };
+    Failure::ended(exit, words).with(&format!("`posse sessions show {session}` shows what was said"))
 }

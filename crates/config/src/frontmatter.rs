@@ -164,7 +164,7 @@ fn is_dashes(line: &str) -> bool {
 }
 
 /// The key that a line begins with, if it stands at the start of the line.
-pub(crate) fn key_of(line: &str) -> Option<&str> {
+fn key_of(line: &str) -> Option<&str> {
     let (key, rest) = line.split_once(':')?;
     let key = key.trim_end();
     let key = key.strip_prefix(['"', '\'']).and_then(|key| key.strip_suffix(['"', '\''])).unwrap_or(key);
@@ -262,7 +262,9 @@ impl Reading<'_> {
         let mut sections: Vec<Section<'_>> = Vec::new();
         let mut line_number = first;
         for line in lines_of(head) {
-            let key = key_of(line.text).filter(|key| is_known(key, self.known_keys));
+            // Nobody writes a key with a capital, and in prose a line may well begin with `Background: `.
+            let is_key = |key: &&str| !key.starts_with(char::is_uppercase) && is_known(key, self.known_keys);
+            let key = key_of(line.text).filter(is_key);
             let key = key.filter(|key| !sections.iter().any(|section| snake_case(section.key) == snake_case(key)));
             if let (Some(last), true) = (sections.last_mut(), key.is_some()) {
                 last.text = between(last.text, line.rest);

@@ -369,6 +369,9 @@ const INTERPRETERS: [&str; 22] = [
     "osascript",
 ];
 
+/// Variables whose value is run, or says what is.
+const STEERING: [&str; 9] = ["PS4", "BASH_ENV", "ENV", "PATH", "SHELL", "PAGER", "EDITOR", "VISUAL", "IFS"];
+
 /// `python3.12` is `python`.
 const VERSION: [char; 11] = ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', '.'];
 
@@ -424,15 +427,20 @@ impl Words {
         if self.names_command() {
             return Err("an argument would name the command to run");
         }
+        let assigned = self.now.text.split_once('=').map_or("", |(name, _)| name);
+        if STEERING.contains(&assigned) || ["GIT_", "LD_", "DYLD_"].iter().any(|start| assigned.starts_with(start)) {
+            return Err("an argument would steer what other programs run");
+        }
         if self.now.text.contains('[') {
             return Err("an argument stands in an index");
         }
         Ok(())
     }
 
-    /// `2>` is no word before the redirection.
+    /// `2>` and `{name}>` are no words before the redirection.
     fn redirect(&mut self) {
-        if self.now.text.chars().all(|letter| letter.is_ascii_digit()) {
+        let text = &self.now.text;
+        if text.chars().all(|letter| letter.is_ascii_digit()) || text.starts_with('{') && text.ends_with('}') {
             self.now.text.clear();
             self.now.begun = false;
         }

@@ -10,7 +10,7 @@ use std::{
     fs,
     io::Read,
     path::{Path, PathBuf},
-    sync::LazyLock,
+    sync::{Arc, LazyLock},
 };
 
 use crate::{
@@ -18,7 +18,7 @@ use crate::{
     command,
     config::Compat,
     definition::{self, CHOICES, POWERS, SHELL, commands_in},
-    frontmatter::{key_of, split, unified},
+    frontmatter::{document, split, unified},
     layer::{FILE_BYTES_MAX, open_regular},
     schema::snake_case,
     skill,
@@ -190,7 +190,7 @@ impl Scan<'_> {
         // As the reader sees it: another way to end a line must not hide a key.
         let text = &*unified(text);
         let Heads { head, inside, body } = heads_of(text);
-        let of_agent = if is_agents(path) { agent_keys(head) } else { choices(head) };
+        let of_agent = if is_agents(path) { agent_keys(text) } else { choices(head) };
         let named = powers(head).into_iter().chain(powers(inside)).map(str::to_owned).chain(of_agent).chain(choices(inside));
         let unusual = (!inside.is_empty()).then(|| "unusual YAML".to_owned());
         for power in named.chain(unusual).collect::<BTreeSet<String>>() {
@@ -290,24 +290,12 @@ fn is_agents(path: &Path) -> bool {
     path.components().any(|part| matches!(part.as_os_str().to_str(), Some("agent" | "agents" | "mode" | "modes")))
 }
 
-/// The keys of an agent's head that do not count unless its folder is trusted, one by one as they are written, and at
-/// last whatever else looks like a key: it may be an option for the provider.
-fn agent_keys(head: &str) -> Vec<String> {
-    let mut names = Vec::new();
-    let first = head.lines().find(|line| !line.trim().is_empty() && !line.starts_with('#')).unwrap_or_default();
-    if key_of(first).is_none() && !head.trim().is_empty() {
-        names.push("unusual YAML".to_owned());
-    }
-    for line in head.lines().filter(|line| !line.starts_with([' ', '\t', '#']) && !line.starts_with("- ")) {
-        let end = line.find(": ").or_else(|| line.find(":\t")).or_else(|| line.trim_end().strip_suffix(':').map(str::len));
-        let Some(end) = end else { continue };
-        let name = snake_case(line[..end].trim().trim_matches(['"', '\'']));
-        if definition::WORDS.contains(&name.as_str()) {
-            continue;
-        }
-        names.push(if KEYS.contains(&name.as_str()) { name } else { "options".to_owned() });
-    }
-    names
+/// The keys of an agent that do not count unless its folder is trusted, found as its reader finds them.
+fn agent_keys(text: &str) -> Vec<String> {
+    let names = document(text, &Arc::from(""), &KEYS).fields.entries().iter().map(|entry| snake_case(&entry.name)).collect::<Vec<_>>();
+    let counting = names.into_iter().filter(|name| !definition::WORDS.contains(&name.as_str()));
+    // Whatever nobody knows is for the provider.
+    counting.map(|name| if KEYS.contains(&name.as_str()) { name } else { "options".to_owned() }).collect()
 }
 
 /// How rules allow and maps of tools turn on.
@@ -439,7 +427,7 @@ mod tests {
                 ".claude/agents/hooked.md: hooks",
                 ".claude/agents/hooked.md: mcp_servers",
                 ".claude/agents/hooked.md: permission_mode",
-                ".claude/agents/odd.md: options",
+                ".claude/agents/odd.md: hooks",
                 ".claude/agents/odd.md: unusual YAML",
                 ".claude/commands/c.md: allowed_tools",
                 ".claude/commands/c.md: !`cmd`",

@@ -4,12 +4,15 @@
 
 mod office;
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use office::{Office, lines, say, settled};
 use posse_engine::Handle;
 use posse_models::{Scripted, ScriptedReply, Seen};
-use posse_session::{Asking, Block, Event, Hold, How, Kind, Log as _, Outcome, Record, SessionId, Status, Summary, To};
+use posse_session::{
+    Asking, Block, Command, Entry, Event, Expander, Expansion, Hold, How, Kind, Log as _, Needed, Outcome, Part, Record, SessionId, Status,
+    Summary, To,
+};
 use posse_store::{Fault, Memory};
 use posse_tools::Dialect;
 use serde_json::{Value, json};
@@ -383,4 +386,173 @@ async fn a_hundred_children_share_the_bytes_of_their_head() {
     assert_eq!(summaries(&office.memory).await.len(), 101);
     let results = office.model.seen().last().unwrap().messages.last().unwrap().blocks.clone();
     assert_eq!(results.iter().filter(|block| matches!(block, Block::Result { error: false, .. })).count(), 100);
+}
+
+/// `/look` runs a scout directly; `/ask` is answered by another agent; `@note` needs a call first.
+struct Words;
+
+impl Expander for Words {
+    fn expand(&self, typed: &str, by_user: bool) -> Expansion {
+        let typed = typed.to_owned();
+        let subtask = |prompt: &str, direct: bool| Part::Subtask {
+            agent: "scout".into(),
+            description: "look".into(),
+            prompt: prompt.into(),
+            command: Some("/look".into()),
+            model: None,
+            direct,
+            allowed: Vec::new(),
+        };
+        let needs_note = typed.contains("@note");
+        let calls =
+            if needs_note { vec![Needed { tool: "peek".into(), input: json!({"what": "note"}), consented: by_user }] } else { Vec::new() };
+        let agent = typed.starts_with("/ask").then(|| "worker".to_owned());
+        let assemble = move |results: &[Outcome]| {
+            let mut parts: Vec<Part> = match typed.as_str() {
+                "/look twice" => vec![subtask("look here", false), subtask("look there", false)],
+                "/look direct" => vec![subtask("look here", true)],
+                "/look nobody" => {
+                    let mut part = subtask("look", false);
+                    if let Part::Subtask { agent, .. } = &mut part {
+                        *agent = "nobody".into();
+                    }
+                    vec![part]
+                }
+                other => vec![Part::text(other)],
+            };
+            parts.extend(results.iter().map(|result| Part::reminder(format!("{result:?}"))));
+            parts
+        };
+        Expansion { calls, agent, model: None, allowed: Vec::new(), assemble: Box::new(assemble) }
+    }
+}
+
+fn typist() -> Office {
+    let mut office = Office::with_model(Scripted::with(|seen| match prompt(seen).as_str() {
+        "user: look here" | "user: look there" => say(&format!("saw {}", prompt(seen))),
+        _ => say("done"),
+    }));
+    office.expander = Some(Arc::new(Words));
+    office
+}
+
+fn typed(office: &Office, text: &str) -> Entry {
+    Entry { typed: true, ..office.entry(text) }
+}
+
+async fn run_typed(office: &Office, text: &str) {
+    let entry = typed(office, text);
+    let handle = office.hub().create(office.session.clone(), office.created(), entry, office.outfits(), office.limits).await.unwrap();
+    settled(&handle).await;
+    handle.close().await;
+}
+
+/// The seed's ten steps: the kernel calls the agents in written order before any model, each is followed by the seed's words.
+#[tokio::test(start_paused = true)]
+async fn what_the_user_runs_directly_is_called_before_any_model() {
+    let office = typist();
+    run_typed(&office, "/look twice").await;
+    let children: Vec<SessionId> = summaries(&office.memory).await[1..].iter().map(|summary| summary.session.clone()).collect();
+    assert_eq!(
+        office.shown(),
+        [
+            "user: (The user ran the agent `scout` directly with `/look`; its call and its answer follow.)".to_owned(),
+            "user: (The user ran the agent `scout` directly with `/look`; its call and its answer follow.)".to_owned(),
+            "agent: agent({\"description\":\"look\",\"prompt\":\"look here\",\"subagent_type\":\"scout\",\"command\":\"/look\"})"
+                .to_owned(),
+            format!("user: = saw user: look here\n\ntask_id: {}", children[0]),
+            "user: Summarize the task tool output above and continue with your task.".to_owned(),
+            "agent: agent({\"description\":\"look\",\"prompt\":\"look there\",\"subagent_type\":\"scout\",\"command\":\"/look\"})"
+                .to_owned(),
+            format!("user: = saw user: look there\n\ntask_id: {}", children[1]),
+            "user: Summarize the task tool output above and continue with your task.".to_owned(),
+        ]
+    );
+    let order: Vec<String> = office.model.seen().iter().map(prompt).collect();
+    assert_eq!(order[..2], ["user: look here", "user: look there"], "one after the other, and the primary last");
+    let root = &summaries(&office.memory).await[0];
+    assert_eq!((root.steps, root.calls), (1, 2), "the kernel's replies are no model calls");
+    let authors: Vec<Option<String>> = office
+        .records()
+        .await
+        .into_iter()
+        .filter_map(|record| if let Event::Replied { author, .. } = record.event { Some(author) } else { None })
+        .collect();
+    assert_eq!(authors, [Some("scout".into()), Some("scout".into()), None]);
+}
+
+/// CC-205, CC-206, CC-264: the answer of a forked command is the answer, and no model is asked after it.
+#[tokio::test(start_paused = true)]
+async fn a_direct_answer_ends_the_turn_without_a_model() {
+    let office = typist();
+    run_typed(&office, "/look direct").await;
+    assert_eq!(office.model.seen().len(), 1, "only the child's");
+    let records = office.records().await;
+    let last = records.iter().rev().find_map(|record| match &record.event {
+        Event::Replied { parts, .. } => Some(parts.clone()),
+        _ => None,
+    });
+    assert_eq!(last.unwrap(), [Part::text("saw user: look here")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_is_not_there_is_an_error_and_the_loop_goes_on() {
+    let office = typist();
+    run_typed(&office, "/look nobody").await;
+    assert!(office.shown().iter().any(|line| line.starts_with("user: error Tool execution failed: ")), "{:?}", office.shown());
+    assert!(office.records().await.iter().any(|record| matches!(&record.event, Event::Replied { author: None, .. })));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_named_file_is_a_call_under_the_rules() {
+    for (rules, expected) in [
+        (json!("allow"), "peek note ok"),
+        (json!({"*": "allow", "peek": "deny"}), "Denied by the rule"),
+        (json!({"*": "allow", "peek": "ask"}), "peek note ok"),
+    ] {
+        let mut office = typist();
+        office.rules = rules;
+        run_typed(&office, "read @note").await;
+        let shown = office.shown();
+        assert_eq!(shown[0], "user: read @note", "the user's words come first and as they were");
+        assert!(shown[1].contains(expected), "{shown:?}");
+        assert_eq!(shown.len(), 2, "the call itself is not in the conversation: {shown:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_another_agent_answers_is_one_turn() {
+    let office = typist();
+    run_typed(&office, "/ask it").await;
+    let handle = office.open(vec![Command::Say(office.entry("and you?"))]).await;
+    settled(&handle).await;
+    handle.close().await;
+    let heads: Vec<String> = office.model.seen().iter().map(|seen| seen.head.system[0].clone()).collect();
+    assert_eq!(heads, ["you are a worker", "you are a test"]);
+}
+
+/// Cut after every event while words are expanded and agents are run directly.
+#[tokio::test(start_paused = true)]
+async fn a_crash_while_words_are_expanded_is_survivable() {
+    for (words, children) in [("/look twice", 2), ("/look direct", 1), ("read @note", 0)] {
+        let whole = typist();
+        run_typed(&whole, words).await;
+        let events = whole.memory.events();
+        for cut in 3..=events {
+            let first = typist();
+            run_typed(&first, words).await;
+            let memory = first.memory.copy_up_to(cut);
+            let second = first.reopened(memory);
+            let handle = second.open(Vec::new()).await;
+            let session = settled(&handle).await;
+            handle.close().await;
+            let what = format!("{words}, cut {cut} of {events}");
+            assert!(session.is_settled() && session.hold().is_none(), "{what}");
+            let all = summaries(&second.memory).await;
+            assert_eq!(all.len(), 1 + children, "{what}: every agent is run once");
+            assert!(all.iter().all(|summary| summary.status == Status::Completed), "{what}: {all:#?}");
+            let said = second.records().await.iter().filter(|record| matches!(&record.event, Event::Replied { .. })).count();
+            assert!(0 < said, "{what}");
+        }
+    }
 }

@@ -105,7 +105,7 @@ impl Session {
                 self.retry = Retry::default();
                 self.resumed = self.cut_short && !self.answering;
                 self.answering |= self.cut_short;
-                if self.wants_step() {
+                if self.wants_step() || self.wants_expansion() {
                     self.open_round();
                 }
             }

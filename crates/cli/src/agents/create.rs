@@ -116,17 +116,17 @@ fn taken(name: &str, agents: &Agents, folder: &Path) -> Option<String> {
     }
 }
 
-/// Where the file goes.
+/// Where the file goes. Whether it can is asked before a model is paid for it.
 fn folder(places: &Places, user: bool) -> Result<PathBuf, Failure> {
-    if user {
-        return Ok(places.config_dir.join("agents"));
+    let folder = if user { places.config_dir.join("agents") } else { places.project.join(".posse/agents") };
+    let Some(real) = folder.ancestors().find_map(|known| known.canonicalize().ok()) else { return Ok(folder) };
+    let shown = folder.display();
+    if !real.is_dir() {
+        return Err(Failure::usage(format!("{shown} cannot be a folder: {} is a file", real.display())));
     }
-    let folder = places.project.join(".posse/agents");
     let project = places.project.canonicalize().unwrap_or_else(|_| places.project.clone());
-    let real = folder.ancestors().find_map(|known| known.canonicalize().ok());
-    if real.is_none_or(|real| !real.starts_with(&project)) {
-        let words =
-            format!("{} leads out of the project, so nothing is written there; `--user` writes to your own folder", folder.display());
+    if !user && !real.starts_with(&project) {
+        let words = format!("{shown} leads out of the project, so nothing is written there; `--user` writes to your own folder");
         return Err(Failure::usage(words));
     }
     Ok(folder)

@@ -190,7 +190,7 @@ fn settings(agent: &Agent) -> Vec<(&'static str, String)> {
 
 /// What the definition says and no run heeds yet.
 fn later(agent: &Agent) -> Map<String, Value> {
-    let seconds = agent.timeout.map(|timeout| posse_config::format_duration(timeout));
+    let seconds = agent.timeout.map(posse_config::format_duration);
     let all = [
         ("variant", json!(agent.variant)),
         ("effort", json!(agent.effort)),

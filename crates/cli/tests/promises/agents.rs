@@ -245,6 +245,9 @@ fn nothing_is_written_through_a_link_out_of_the_project() {
     std::os::unix::fs::symlink(&world.home, world.project.join(".posse")).unwrap();
     let done = create(&world, &[]).expect_code(2);
     assert!(done.err.contains("leads out of the project") && !world.home.join("agents").exists(), "{}", done.err);
+    std::fs::remove_file(world.project.join(".posse")).unwrap();
+    world.write(".posse", "a file");
+    assert!(create(&world, &[]).expect_code(2).err.contains(".posse is a file"));
     assert!(world.model.requests().is_empty(), "and no model is paid for it");
 }
 
@@ -288,6 +291,15 @@ fn a_model_that_fails_or_is_interrupted_leaves_no_file() {
     let only = slow.posse(&["sessions", "show", id, "--format", "json"]).expect_code(0).json()["session"].clone();
     assert_eq!((&only["status"], &only["kind"]), (&json!("stopped"), &json!("internal")), "it does not go on by itself");
     assert!(slow.processes_left_after(std::time::Duration::from_secs(10)).is_empty());
+}
+
+#[test]
+fn a_model_that_calls_tools_it_does_not_have_comes_to_an_end() {
+    let world = World::new(|_: &Seen| Answer::call("bash", json!({"command": "touch made"})));
+    let done = create(&world, &[]).expect_code(3);
+    assert!(done.err.contains("step limit") && done.err.contains("posse sessions show ses_"), "{}", done.err);
+    assert_eq!(world.model.requests().len(), 4, "three steps, and one to sum up");
+    assert!(!world.project.join("made").exists() && !world.project.join(".posse").exists());
 }
 
 #[test]

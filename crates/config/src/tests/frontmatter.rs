@@ -114,6 +114,11 @@ fn every_broken_shape_of_the_wild_loads_and_says_so() {
             "2 description = \"Use it.\\nContext: code\\nuser: hi\"\n5 argument-hint = \"[a] | [b]\"\n7 body \"\"",
             &["f.md:5: ", "f.md:2: description: read as plain text up to line 4", "f.md:5: argument-hint: read as plain text"],
         ),
+        (
+            "---\ndescription: a: b\nName: words\nModel: more\nmodel: opus\n---\n",
+            "2 description = \"a: b\\nName: words\\nModel: more\"\n5 model = \"opus\"\n7 body \"\"",
+            &["f.md:2: ", "f.md:2: description: read as plain text up to line 4"],
+        ),
         // Around the head.
         (
             "Here it is:\n\n---\nname: a\n---\nGo.",

@@ -1,4 +1,4 @@
-//! `@name` in a prompt, and lines that are commands.
+//! `@name` in a prompt: a file, an agent or words; which prompts are an agent's; and which lines are commands.
 
 use std::fs;
 

@@ -103,12 +103,18 @@ impl Outfits for Same {
     fn recipe(&self, parent: &Recipe, agent: &str, model: Option<&str>) -> Result<Recipe, String> {
         match model {
             Some(unknown) if unknown != parent.model => Err(format!("there is no model `{unknown}`")),
+            _ if agent == "nobody" => Err("There is no agent named `nobody`.".into()),
             _ => Ok(Recipe { agent: agent.into(), model: parent.model.clone(), ..Recipe::default() }),
         }
     }
 
-    fn outfit(&self, _: &SessionId, _: &Birth) -> Result<Outfit, String> {
-        Ok(self.0.clone())
+    fn outfit(&self, _: &SessionId, birth: &Birth) -> Result<Outfit, String> {
+        let mut outfit = self.0.clone();
+        // Who speaks in a session that is not its own says so.
+        if birth.parent.is_none() && birth.recipe.agent != "build" {
+            Arc::make_mut(&mut outfit.head).system[0] = format!("you are a {}", birth.recipe.agent);
+        }
+        Ok(outfit)
     }
 }
 

@@ -25,8 +25,11 @@ pub struct Expansion {
     /// What the words allow for the turn they begin.
     pub allowed: Vec<Grant>,
     /// Makes parts of the results, which are in the order of the calls.
-    pub assemble: Box<dyn FnOnce(&[Outcome]) -> Vec<Part> + Send>,
+    pub assemble: Assemble,
 }
+
+/// Makes parts of results.
+pub type Assemble = Box<dyn FnOnce(&[Outcome]) -> Vec<Part> + Send>;
 
 pub trait Expander: Send + Sync {
     /// The same words come to the same calls every time. `by_user` is false for words of another agent: only files count.

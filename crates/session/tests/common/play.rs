@@ -267,6 +267,7 @@ impl Play {
                 "hook" => (entry.source, entry.priority) = (Source::Hook { name: "h".into() }, Priority::Later),
                 "plugin" => (entry.source, entry.priority) = (Source::Plugin { name: "p".into() }, Priority::Later),
                 "typed" => entry.typed = true,
+                "prompt" => entry.source = Source::Prompt { session: SessionId::new("ses_9") },
                 "agent" => entry.source = Source::Agent { session: SessionId::new("ses_9"), name: "peer".into() },
                 other => match (other.strip_prefix('#'), other.strip_prefix("bytes=")) {
                     (Some(id), _) => entry.id = EntryId::new(id),
