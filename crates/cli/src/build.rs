@@ -24,9 +24,6 @@ use crate::{
     print::to_stderr,
 };
 
-/// What the agent is told about itself.
-pub(crate) const BUILD_PROMPT: &str = include_str!("build_prompt.md");
-
 /// So many calls of one reply run at once.
 pub(crate) const CALLS_MAX: usize = 10;
 

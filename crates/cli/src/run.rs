@@ -170,7 +170,12 @@ impl Desk {
     }
 
     fn agents(&self) -> Result<Agents, Failure> {
-        posse_config::agents(&self.places, &self.config, self.how.agents.as_deref()).map_err(|error| Failure::usage(error.to_string()))
+        let agents = posse_config::agents(&self.places, &self.config, self.how.agents.as_deref());
+        let agents = agents.map_err(|error| Failure::usage(error.to_string()))?;
+        for problem in agents.dead_denies.iter().filter(|_| !self.how.quiet) {
+            to_stderr(&format!("posse: {problem}"));
+        }
+        Ok(agents)
     }
 
     /// What the command line names, else what the agent does, else what is configured.

@@ -207,7 +207,8 @@ impl Wardrobe {
             of_child && agent.offers(name) && removed_by(&book, name).is_none()
         };
         let specs = tools.iter().map(|tool| tool.spec()).filter(|spec| offered(&spec.name)).cloned().collect();
-        let prompt = agent.prompt.as_deref().unwrap_or(build::BUILD_PROMPT);
+        let build_prompt = || self.agents.get("build").and_then(|build| build.prompt.as_deref());
+        let prompt = agent.prompt.as_deref().or_else(build_prompt).unwrap_or_default();
         let mut system = posse_context::system(prompt, &build::environment(&self.places, &model.facts().name), &self.instructions);
         if !agent.skills.is_empty() {
             let (text, missing) = self.skills.preload(&agent.skills);

@@ -43,10 +43,10 @@ pub use queue::{Begins, QUEUE_MAX, Queue, Waiting};
 pub use retry::{WAIT_MAX, retry_after};
 pub use rule::{Decision, Judgement, Reader, Reading, Rule, Rules, Touch, Verdict, judge, key_of, wildcard};
 pub use seams::{
-    Append, AppendError, Before, Block, BoxFuture, Clock, CommandLine, Delegate, Ended, Errand, Expander, Expansion, Finish, Head, Hook,
-    HookedCall, Inbox, Lease, LeaseError, Letter, Live, Log, Look, Message, Model, ModelError, ModelFacts, ModelFailure, Needed, Ownership,
-    Params, Posted, Process, Progress, ReadError, Reply, ReplyPart, Request, Role, SpawnError, Stop, TaskEnd, Tool, ToolCall, ToolChoice,
-    ToolContext, ToolSpec, Workspace,
+    Append, AppendError, Assemble, Before, Block, BoxFuture, Clock, CommandLine, Delegate, Ended, Errand, Expander, Expansion, Finish,
+    Head, Hook, HookedCall, Inbox, Lease, LeaseError, Letter, Live, Log, Look, Message, Model, ModelError, ModelFacts, ModelFailure,
+    Needed, Ownership, Params, Posted, Process, Progress, ReadError, Reply, ReplyPart, Request, Role, SpawnError, Stop, TaskEnd, Tool,
+    ToolCall, ToolChoice, ToolContext, ToolSpec, Workspace,
 };
 pub use state::{
     Announced, Birth, CallOwner, CallState, Configuration, OpenCall, OpenStep, OpenTask, Retry, Round, Session, Subtask, Transcript, Turn,

@@ -142,7 +142,8 @@ impl Shown {
             lines.extend(table(list));
         }
         lines.push("prompt".to_owned());
-        let prompt = agent.prompt.as_deref().unwrap_or(build::BUILD_PROMPT);
+        let outfit = self.root.as_ref().or(self.task.as_ref());
+        let prompt = outfit.and_then(|outfit| outfit.head.system.first()).map_or("", String::as_str);
         lines.extend(safe(prompt.trim_end()).lines().map(|line| format!("  {line}").trim_end().to_owned()));
         lines
     }

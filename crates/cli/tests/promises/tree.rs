@@ -158,7 +158,7 @@ fn a_question_below_is_asked_at_the_terminal_without_the_picture_over_it() {
     terminal.types("y\n");
     let done = terminal.wait().expect_code(0);
     assert!(world.project.join("made").exists());
-    let end = done.err.rfind("└─ ✓ general  make it  1 call").unwrap_or_else(|| panic!("{}", done.err));
+    let end = done.err.rfind("└─ ✓ general  make it   1 call").unwrap_or_else(|| panic!("{}", done.err));
     assert!(done.err[end..].contains("done in "), "{}", done.err);
 }
 

@@ -11,7 +11,7 @@ mod tool;
 
 use std::{future::Future, pin::Pin};
 
-pub use expand::{Expander, Expansion, Needed};
+pub use expand::{Assemble, Expander, Expansion, Needed};
 pub use hook::{Before, Hook, HookedCall};
 pub use log::{Append, AppendError, Inbox, Lease, LeaseError, Letter, Log, Ownership, Posted, ReadError};
 pub use model::{

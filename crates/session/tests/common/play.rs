@@ -236,8 +236,18 @@ impl Play {
                     .unwrap_or_else(|| panic!("no end is owed: {}", self.state()));
                 self.begin(&conclude.clone(), Permit::default());
             }
+            "wait" => self.now += first.expect("milliseconds").parse::<u64>().expect("milliseconds"),
+            "nobody" => self.asking = Asking::Nobody,
+            "hooks" => self.looks = true,
+            _ => self.by_user(verb, &words),
+        }
+    }
+
+    /// What users set in motion themselves.
+    fn by_user(&mut self, verb: &str, words: &[&str]) {
+        match verb {
             // What typed words come to: `expand e1 needs read`, `expand e1 words`, `expand e1 sub sub`, `expand e1 direct`, `by=plan`, `allows=ask`.
-            "expand" => self.expand(&words),
+            "expand" => self.expand(words),
             // The kernel calls the next agent that the user ran.
             "subtask" => {
                 self.calls += 1;
@@ -246,9 +256,6 @@ impl Play {
                 let wanted = Box::new(Wanted { consented: true, ..wanted(&call, "agent", "{}") });
                 self.decide(Command::Subtask { step, author: "scout".into(), wanted, notes: Vec::new() });
             }
-            "wait" => self.now += first.expect("milliseconds").parse::<u64>().expect("milliseconds"),
-            "nobody" => self.asking = Asking::Nobody,
-            "hooks" => self.looks = true,
             other => panic!("no such word: {other}"),
         }
     }
