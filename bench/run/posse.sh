@@ -6,6 +6,7 @@ BIN=${POSSE_BIN:-$BENCH/../target/release/posse}
 {
   "model": "mock/mock",
   "permission": {"*": "allow"},
+  "concurrency": {"default": 1000}, "limits": {"children": 2000, "tree": 4000},
   "provider": {"mock": {"api": "anthropic", "base_url": "$MOCK", "api_key": "x",
     "models": {"mock": {"context": 1000000, "output": 32000}}}}
 }

@@ -203,8 +203,7 @@ impl Draft<'_> {
         let is_folder = full.is_some_and(|full| full.is_dir());
         let (tool, mut input) = if is_folder { ("list", json!({"path": shown})) } else { ("read", json!({"filePath": shown})) };
         if let Some((first, last)) = lines.filter(|_| !is_folder) {
-            // Lines are counted from one, an offset from zero.
-            input["offset"] = json!(first.saturating_sub(1));
+            input["offset"] = json!(first);
             input["limit"] = json!(last.saturating_sub(first).saturating_add(1));
         }
         self.later.push(Later::File { name, call: self.calls.len() });

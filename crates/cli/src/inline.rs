@@ -68,7 +68,7 @@ impl Asker {
                 handle.changed().await;
                 continue;
             };
-            let ask = described(&open.0, &(open.1, open.2), log).await;
+            let ask = described(handle.id(), &open.0, &(open.1, open.2), log).await;
             match self {
                 Self::Nobody => std::future::pending().await,
                 Self::Elsewhere { told, quiet } => {
@@ -111,11 +111,11 @@ fn subject(ask: &Ask) -> String {
 }
 
 /// An open ask with what the log knows of its call. What cannot be read is left out: the ask itself says what it is about.
-async fn described(session: &SessionId, (ask, call): &(AskId, OpenCall), log: &dyn Log) -> Ask {
+async fn described(root: &SessionId, session: &SessionId, (ask, call): &(AskId, OpenCall), log: &dyn Log) -> Ask {
     let mut facts = read_all(log, session, call.seq.saturating_sub(1)).await.unwrap_or_default();
     facts.retain(|record| posse_api::concerns(&record.event, &call.call));
     let _ = restore(log, &mut facts).await;
-    let summary = log.summaries(Some(session)).await.unwrap_or_default().into_iter().find(|summary| summary.session == *session);
+    let summary = log.summaries(Some(root)).await.unwrap_or_default().into_iter().find(|summary| summary.session == *session);
     let summary = summary.unwrap_or_else(|| Summary::new(session.clone()));
     let decision = match &call.state {
         CallState::Asked { decision, .. } => decision.clone(),

@@ -334,7 +334,8 @@ impl Desk {
     async fn tree(&self, root: &SessionId) -> Result<Vec<Summary>, Failure> {
         let summaries = self.hub.world().log.summaries(Some(root)).await;
         let mut tree = summaries.map_err(|error| Failure::failed(posse_api::words::storage(&error.to_string())))?;
-        tree.sort_by_key(|summary| (summary.session != *root, summary.created, summary.session.clone()));
+        // Ids keep the order in which the calls stood in a reply.
+        tree.sort_by_key(|summary| (summary.session != *root, summary.session.clone()));
         Ok(tree)
     }
 

@@ -146,9 +146,12 @@ async fn remove(id: &str) -> Result<Exit, Failure> {
     let summary = client.find(id).await.map_err(run::client_failure)?;
     let owner = hub.world().lease.take(&summary.root).await.map_err(|error| run::open_failure(OpenError::from(error)))?;
     let lasting = lasting_answers(&client, &summary).await?;
+    let tree = hub.world().log.summaries(Some(&summary.root)).await.unwrap_or_default();
     let removed = hub.world().log.remove(&owner).await.map_err(|error| Failure::failed(words::storage(&error.to_string())))?;
     // What its calls had printed goes with it; a folder that is not there is fine.
-    let _ = std::fs::remove_dir_all(places.project_data_dir().join("spool").join(summary.root.as_str()));
+    for gone in &tree {
+        let _ = std::fs::remove_dir_all(build::spool(&places, &gone.session));
+    }
     let gone = match lasting {
         0 => String::new(),
         1 => "; 1 lasting answer of this session no longer counts".to_owned(),

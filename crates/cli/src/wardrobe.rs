@@ -4,7 +4,7 @@
 //! wanted. What two sessions of the same agent share is made once. It starts nothing and writes nothing.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -22,6 +22,7 @@ use crate::{
     crash::{CrashPoint, CrashingWorkspace},
     exit::Failure,
     expand::Typist,
+    print::to_stderr,
 };
 
 /// Who may be asked and what may run, for this process.
@@ -51,6 +52,7 @@ pub(crate) struct Wardrobe {
     recorded: String,
     models: Mutex<HashMap<String, Arc<dyn Model>>>,
     ready: Mutex<HashMap<Wanted, Outfit>>,
+    reported: Mutex<HashSet<String>>,
 }
 
 /// What two sessions have in common that can share an outfit.
@@ -60,6 +62,8 @@ struct Wanted {
     definition: String,
     model: String,
     depth: u64,
+    /// Who is listed depends on it.
+    ceiling: Vec<Rules>,
 }
 
 impl Wardrobe {
@@ -89,7 +93,7 @@ impl Wardrobe {
             .collect();
         let tools = posse_tools::builtin_with(&circumstances.shells);
         let recorded = if recorded.is_empty() { lead.facts().name.clone() } else { recorded.to_owned() };
-        let (models, ready) = (Mutex::default(), Mutex::default());
+        let (models, ready, reported) = (Mutex::default(), Mutex::default(), Mutex::default());
         Ok(Self {
             places,
             config,
@@ -105,6 +109,7 @@ impl Wardrobe {
             recorded,
             models,
             ready,
+            reported,
         })
     }
 
@@ -146,6 +151,13 @@ impl Wardrobe {
             Ok(ModelChoice::Offline) => Ok(Explorer::NAME.to_owned()),
             Ok(ModelChoice::Remote(chosen)) => Ok(chosen.name()),
             Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// Says what is wrong in a definition, the first time that it matters.
+    fn report(&self, line: &str) {
+        if self.reported.lock().unwrap_or_else(PoisonError::into_inner).insert(line.to_owned()) {
+            to_stderr(line);
         }
     }
 
@@ -308,8 +320,10 @@ impl Outfits for Wardrobe {
         };
         let name = match (model, agent.model.as_deref()) {
             (Some(named), _) if named != "inherit" => self.resolve(named)?,
-            // A wrong name in a definition was reported when it was read.
-            (None, Some(named)) if named != "inherit" => self.resolve(named).unwrap_or_else(|_| parent.model.clone()),
+            (None, Some(named)) if named != "inherit" => self.resolve(named).unwrap_or_else(|words| {
+                self.report(&format!("posse: {}: model: {words}; using the caller's model", agent.origin));
+                parent.model.clone()
+            }),
             _ => parent.model.clone(),
         };
         self.model(&name)?;
@@ -322,6 +336,7 @@ impl Outfits for Wardrobe {
             definition: birth.recipe.definition.inline().unwrap_or_default().to_owned(),
             model: birth.recipe.model.clone(),
             depth: birth.depth,
+            ceiling: birth.ceiling.clone(),
         };
         let known = self.ready.lock().unwrap_or_else(PoisonError::into_inner).get(&wanted).cloned();
         let outfit = match known {

@@ -57,6 +57,148 @@ fn a_recovery_that_is_killed_twice_is_recovered_too() {
     }
 }
 
+/// Appends of a whole team at least; a run that passes all of them ends by itself and ends the loop.
+const TEAM_APPENDS_MAX: usize = 60;
+
+#[test]
+fn a_team_that_dies_at_any_append_is_finished_with_one_result_for_each_task() {
+    thread::scope(|scope| {
+        let points = ["before_append", "after_append"].map(|point| scope.spawn(move || die_at_every(point)));
+        points.into_iter().for_each(|point| point.join().unwrap());
+    });
+}
+
+fn die_at_every(point: &'static str) {
+    for count in 1..TEAM_APPENDS_MAX {
+        let mut team = Team::new(format!("{point}:{count}"));
+        let dead = team.live(&[("POSSE_CRASH_AT", &format!("{point}:{count}"))]);
+        let lived = dead.signal.is_none();
+        team.finish();
+        if lived {
+            assert!(15 < count, "{point}: only {count} appends in the run of a team");
+            return;
+        }
+    }
+    panic!("{point}: a team's run has more than {TEAM_APPENDS_MAX} appends, and not all were tried");
+}
+
+#[test]
+fn a_team_that_is_killed_again_and_again_is_finished_too() {
+    let seed = env_number("POSSE_SEED").unwrap_or(7);
+    let mut rng = Rng::with_seed(seed);
+    for round in 0..TEAM_ROUNDS {
+        let mut team = Team::new(format!("POSSE_SEED={seed}, round {round}"));
+        for _ in 0..rng.usize(1..=DEATHS_MAX) {
+            let (point, passes) = POINTS[rng.usize(0..POINTS.len())];
+            let count = rng.usize(1..=if passes == CALLS { TEAM.len() } else { passes });
+            team.live(&[("POSSE_CRASH_AT", &format!("{point}:{count}"))]);
+        }
+        team.finish();
+    }
+}
+
+/// Sessions of a team that die a few times each.
+const TEAM_ROUNDS: usize = 12;
+/// Each does one thing that leaves a mark. The last is one more level down.
+const TEAM: [&str; 3] = ["one", "two", "deep"];
+
+/// A root, two agents, and an agent of the second's own.
+struct Team {
+    world: World,
+    what: String,
+}
+
+impl Team {
+    fn new(what: String) -> Team {
+        let chief = json!({"mode": "subagent", "prompt": "You pass it on.", "permission": {"task": "allow"}});
+        let config = World::with().config("permission", json!({"*": "allow"})).config("agent", json!({ "chief": chief }));
+        Team { world: config.script(team_model), what }
+    }
+
+    fn root(&self) -> Option<String> {
+        let list = self.world.posse(&["sessions", "list"]).expect_code(0).out;
+        assert!(list.lines().count() <= 1, "{}: one prompt, one session: {list}", self.what);
+        list.split_whitespace().next().map(str::to_owned)
+    }
+
+    fn live(&mut self, env: &[(&str, &str)]) -> Done {
+        let root = self.root();
+        let args = match &root {
+            None => vec!["run", "--format", "json", "go"],
+            Some(root) => vec!["sessions", "resume", root, "--format", "json"],
+        };
+        let command = env.iter().fold(self.world.command(&args).within(LIFE_MAX), |command, (name, value)| command.env(name, value));
+        let done = command.run();
+        assert!(!done.timed_out, "{} hangs: {done:#?}", self.what);
+        done
+    }
+
+    /// Lives until the work is done, and looks at what came of it.
+    fn finish(mut self) {
+        let mut done = self.live(&[]).expect_code(0);
+        if self.world.model.requests().is_empty() {
+            // The session was made and the prompt was never accepted.
+            done = self.world.command(&["run", "-c", "--format", "json", "go"]).within(LIFE_MAX).run().expect_code(0);
+        }
+        let what = &self.what;
+        let errors = self.world.model.take_errors();
+        assert!(errors.is_empty(), "{what}: a provider would have refused: {errors:#?}");
+        let shown = done.json();
+        assert_eq!(shown["status"], "done", "{what}: {shown}");
+        let tree = shown["tree"].as_array().unwrap();
+        let agents: Vec<&str> = tree.iter().map(|entry| entry["agent"].as_str().unwrap()).collect();
+        assert_eq!(tree.len(), 4, "{what}: {agents:?}: no child twice, none forgotten: {shown}");
+        assert!(tree.iter().all(|entry| entry["status"] == "completed"), "{what}: {shown}");
+        let witness = std::fs::read_to_string(self.world.project.join("witness")).unwrap_or_default();
+        let mut marks: Vec<&str> = witness.lines().collect();
+        marks.sort_unstable();
+        let ran = marks.len();
+        marks.dedup();
+        assert_eq!(ran, marks.len(), "{what}: something ran twice:\n{witness}");
+        let results = shown["result"].as_str().unwrap();
+        for name in TEAM {
+            let claims = results.matches(&format!("did {name}.")).count();
+            assert!(claims <= 1 && (claims == 0 || marks.contains(&name)), "{what}: {name} is said to be done: {results}\n{witness}");
+        }
+        self.expect_one_end_for_each_task(tree);
+        let left = self.world.processes_left_after(ORPHANS_MAX);
+        assert!(left.is_empty(), "{what}: orphans: {left:#?}");
+    }
+
+    fn expect_one_end_for_each_task(&self, tree: &[Value]) {
+        for entry in tree {
+            let id = entry["session"].as_str().unwrap();
+            let events = self.world.posse(&["sessions", "show", id, "--format", "json"]).expect_code(0).json()["events"].clone();
+            let events = events.as_array().unwrap();
+            let seqs: Vec<u64> = events.iter().map(|event| event["seq"].as_u64().unwrap()).collect();
+            assert_eq!(seqs, (1..=seqs.len() as u64).collect::<Vec<_>>(), "{}: gaps", self.what);
+            let of = |kind: &str| {
+                let found = events.iter().filter(|event| event["type"] == kind);
+                let mut found: Vec<String> = found.map(|event| format!("{} {}", event["task"], event["round"])).collect();
+                found.sort();
+                found
+            };
+            let children = tree.iter().filter(|other| other["parent"] == json!(id)).count();
+            assert_eq!((of("task_started"), children), (of("task_notification"), of("task_started").len()), "{}", self.what);
+            assert_eq!(events.iter().filter(|event| event["type"] == "queued").count(), 1, "{}: {id} heard one prompt", self.what);
+        }
+    }
+}
+
+fn team_model(seen: &Seen) -> Answer {
+    let agent = |who: &str, prompt: &str| call("agent", json!({"description": prompt, "prompt": prompt, "subagent_type": who}));
+    let results = || seen.results().iter().map(|block| format!("{block:?}")).collect::<Vec<_>>().join("\n");
+    match (seen.user_texts()[0], seen.steps()) {
+        ("go", 0) => Answer::calls([agent("general", "one"), agent("chief", "two")]),
+        ("two", 0) => {
+            let command = json!({"command": "echo two >> witness; sleep 0.02; echo did two."});
+            Answer::calls([agent("general", "deep"), call("bash", command)])
+        }
+        (name, 0) => Answer::call("bash", json!({"command": format!("echo {name} >> witness; sleep 0.02; echo did {name}.")})),
+        (_, _) => Answer::text(&results()),
+    }
+}
+
 fn env_number(name: &str) -> Option<u64> {
     env::var(name).ok().map(|value| value.parse().unwrap_or_else(|_| panic!("{name}={value} is not a number")))
 }

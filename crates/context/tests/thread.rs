@@ -277,6 +277,7 @@ fn a_task_answers_its_call_or_comes_as_a_notice() {
         internal: false,
         tool: String::new(),
         note: String::new(),
+        allowed: Vec::new(),
     };
     let started = |wait| Event::TaskStarted { call: CallId::new("c"), task: SessionId::new("ses_t"), round: 1, spawn: spawn.clone(), wait };
     let ended = |to| Event::TaskEnded {
@@ -326,4 +327,63 @@ fn the_system_prompt_names_the_origin_of_instructions_and_changes_are_told() {
     let after = system("You are it.", &environment("2026-01-02"), &files);
     let told = changes(&before, &after).unwrap();
     assert!(told.contains("2026-01-02") && !told.contains("be brief"), "{told}");
+}
+
+/// What typed words needed is in the words; the calls themselves are nobody's answer, also when one is open.
+#[test]
+fn calls_that_expand_typed_words_are_not_in_the_conversation() {
+    let entry = |id: &str, typed: bool| Event::Queued { entry: Entry { typed, ..Entry::user(EntryId::new(id), "see @a.rs") } };
+    let mut thread = Thread::default();
+    let mut messages = Vec::new();
+    let called = |call: &str| Event::Called {
+        call: CallId::new(call),
+        tool: "read".into(),
+        input: "{}".into(),
+        wire_id: String::new(),
+        touches: Vec::new(),
+        repeatable: true,
+        title: String::new(),
+        decision: None,
+    };
+    let step = |step: u64, took: &str| Event::StepStarted {
+        step,
+        took: vec![EntryId::new(took)],
+        reserved: Default::default(),
+        closing: false,
+        notes: Vec::new(),
+    };
+    let events = vec![
+        entry("msg_1", false),
+        step(0, "msg_1"),
+        Event::Replied {
+            step: 0,
+            parts: vec![Part::text("I look"), Part::Call { call: CallId::new("call_1") }],
+            calls: 1,
+            usage: Default::default(),
+            finish: Finish::Calls,
+            author: None,
+        },
+        called("call_1"),
+        entry("msg_2", true),
+        Event::Expanding { entry: EntryId::new("msg_2"), calls: 1 },
+        called("call_2"),
+        Event::CallFinished { call: CallId::new("call_2"), outcome: Outcome::done("fn a") },
+        Event::Expanded {
+            entry: EntryId::new("msg_2"),
+            parts: vec![Part::text("see @a.rs"), Part::reminder("fn a")],
+            agent: None,
+            model: None,
+            allowed: Vec::new(),
+        },
+        Event::CallFinished { call: CallId::new("call_1"), outcome: Outcome::done("fn b") },
+        step(1, "msg_2"),
+    ];
+    for (at, event) in events.into_iter().enumerate() {
+        let record = Record { seq: at as u64 + 1, at: Timestamp(0), batch: posse_session::BatchId::new("evt_1"), event };
+        messages.extend(thread.push(&record));
+    }
+    let texts: Vec<String> = messages.iter().flat_map(|message| message.blocks.iter().map(|block| format!("{block:?}"))).collect();
+    assert_eq!(texts.iter().filter(|text| text.contains("call_2")).count(), 0, "{texts:#?}");
+    assert!(texts.last().is_some_and(|text| text.contains("<system-reminder>\\nfn a\\n</system-reminder>")), "{texts:#?}");
+    assert_eq!(texts.len(), 6, "{texts:#?}");
 }

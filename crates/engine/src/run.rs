@@ -12,9 +12,9 @@ use std::{
 
 use posse_context::Thread;
 use posse_session::{
-    Admission, Append, AppendError, BatchId, By, CallId, CallOwner, CallState, Command, Draft, Effect, EffectKey, Errand, Event, Given,
-    Granted, Hold, LetterId, Limit, Live as _, Look, Message, Outcome, Part, Permit, Progress, Record, Report, Request, Reserved, Scope,
-    Session, SessionId, Spawn, Summary, Text, Timestamp, To, ToolChoice, Turn, Usage, WAIT_MAX, Wish,
+    Admission, Answer, Append, AppendError, BatchId, By, CallId, CallOwner, CallState, Command, Draft, Effect, EffectKey, Errand, Event,
+    Given, Granted, Hold, LetterId, Limit, Live as _, Look, Message, Outcome, Part, Permit, Progress, Record, Report, Request, Reserved,
+    Scope, Session, SessionId, Spawn, Summary, Text, Timestamp, To, ToolChoice, Turn, Usage, WAIT_MAX, Wish,
 };
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -105,7 +105,7 @@ impl Mail {
                 Report::Looked { .. } => true,
                 _ => false,
             },
-            Self::Wish { command, .. } => matches!(command, Command::Rejudge { .. }),
+            Self::Wish { command, .. } => matches!(command, Command::Rejudge { .. } | Command::Covered),
             Self::Finish { .. } | Self::Errand { .. } | Self::Broken(_) => false,
         }
     }
@@ -444,6 +444,9 @@ impl Run {
         };
         self.world.log.append(append).await?;
         self.session = session;
+        if records.iter().any(|record| reaches_others(&record.event)) {
+            self.tree.tell_others(self.session.id(), &Command::Covered);
+        }
         for record in records {
             self.weave(&record);
             self.outfit.hooks.iter().for_each(|hook| hook.event(self.session.id(), &record));
@@ -537,7 +540,10 @@ impl Run {
                 };
                 Some(desk.call_model(step, request, slot))
             }
-            Effect::Look { call } => Some(desk.look_at(call.clone(), self.inputs.get(&call)?.clone())),
+            Effect::Look { call } => {
+                let owner = self.session.call(&call).map(|open| open.owner.clone()).unwrap_or_default();
+                Some(desk.look_at(call.clone(), self.inputs.get(&call)?.clone(), owner))
+            }
             Effect::RunCall { call } => {
                 let answer = self.session.calls().iter().find(|open| open.call == call).and_then(|open| open.answer.clone());
                 let own = self.session.call(&call).is_some_and(|open| open.owner != CallOwner::Model);
@@ -546,7 +552,9 @@ impl Run {
             Effect::Watch { task, round } => {
                 let spawn = self.errands.get(&task)?.clone();
                 let birth = self.birth_of(&spawn)?;
-                Some(desk.watch(self.tree.clone(), task, round, spawn, birth))
+                let waiting = self.session.tasks().get(&task).and_then(|open| open.waiting.clone());
+                let hooked = waiting.and_then(|call| self.inputs.get(&call).map(|wanted| desk.hooked(&call, wanted)));
+                Some(desk.watch(self.tree.clone(), task, round, spawn, birth, hooked))
             }
             Effect::StopTask { task, round } => {
                 let by = self.session.tasks().get(&task)?.stopped?;
@@ -590,6 +598,11 @@ enum Waited {
     Mail(Box<Mail>),
     Again,
     Closed,
+}
+
+/// Whether an answer may settle asks of other sessions.
+fn reaches_others(event: &Event) -> bool {
+    matches!(event, Event::Answered { answer: Answer::Yes { scope: Scope::Tree | Scope::Project }, .. })
 }
 
 fn limit_words(limit: Limit, ledger: &Ledger) -> String {

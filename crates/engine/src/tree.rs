@@ -128,6 +128,16 @@ impl Tree {
         routes.iter().filter_map(|route| route.seen.borrow().clone().ok().flatten()).collect()
     }
 
+    /// Says something to every other run, without waiting for it to be heard.
+    pub(crate) fn tell_others(&self, session: &SessionId, command: &Command) {
+        let seats = self.seats();
+        let others = seats.iter().filter(|(id, _)| *id != session);
+        for route in others.filter_map(|(_, seat)| if let Seat::Open(route) = seat { Some(route) } else { None }) {
+            let (mail, command) = (route.mail.clone(), command.clone());
+            tokio::spawn(async move { mail.send(wish(command)).await });
+        }
+    }
+
     /// Somebody's watch has it, or will in a moment.
     pub(crate) fn expects(&self, session: &SessionId) -> bool {
         self.seats().contains_key(session) || self.sessions().iter().any(|open| open.tasks().contains_key(session))

@@ -8,9 +8,9 @@ use std::{
 };
 
 use posse_session::{
-    Before, Birth, BoxFuture, By, CallId, Command, Delegate, EffectKey, Errand, Expansion, Finish, Hold, HookedCall, How, Ids, Kind, Look,
-    ModelError, ModelFailure, Needed, Outcome, Part, Reply, ReplyPart, Report, Request, Rules, SessionId, Spawn, Stop, TaskEnd, Text,
-    ToolCall, ToolContext, Usage, Wanted, clip,
+    Before, Birth, BoxFuture, By, CallId, CallOwner, Command, Delegate, EffectKey, Errand, Expansion, Finish, Hold, HookedCall, How, Ids,
+    Kind, Look, ModelError, ModelFailure, Needed, Outcome, Part, Reply, ReplyPart, Report, Request, Rules, SessionId, Spawn, Stop, TaskEnd,
+    Text, ToolCall, ToolContext, Usage, Wanted, clip,
 };
 use serde_json::{Map, Value};
 use tokio::{
@@ -186,7 +186,7 @@ impl Desk {
         }
     }
 
-    pub(crate) fn look_at(self, call: CallId, wanted: CallInput) -> Work {
+    pub(crate) fn look_at(self, call: CallId, wanted: CallInput, owner: CallOwner) -> Work {
         self.start(EffectKey::Look(call.clone()), move |desk, _| {
             Box::pin(async move {
                 let (mut input, mut by) = (wanted.input.clone(), String::new());
@@ -205,14 +205,30 @@ impl Desk {
                         }
                     }
                 }
-                let (_, look) = desk.look(&wanted.tool, &input);
+                let look = match owner {
+                    CallOwner::Model => desk.look(&wanted.tool, &input).1,
+                    CallOwner::Entry(_) => {
+                        let tool = desk.outfit.any_tool(&wanted.tool);
+                        tool.and_then(|tool| tool.look(&parse(&input)?, &*desk.outfit.workspace))
+                    }
+                    // Whom the user may run is found out when it is started.
+                    CallOwner::Subtask(_) => Ok(Look { repeatable: true, ..Look::default() }),
+                };
                 Report::Looked { call, input: input.into(), look, by }
             })
         })
     }
 
     /// Keeps a task going until its round is over.
-    pub(crate) fn watch(self, tree: Arc<Tree>, task: SessionId, round: u64, spawn: Spawn, birth: TaskBirth) -> Work {
+    pub(crate) fn watch(
+        self,
+        tree: Arc<Tree>,
+        task: SessionId,
+        round: u64,
+        spawn: Spawn,
+        birth: TaskBirth,
+        hooked: Option<HookedCall>,
+    ) -> Work {
         self.start(EffectKey::Watch(task.clone(), round), move |desk, _| {
             Box::pin(async move {
                 let attended = match tree.attend(&task, &spawn, &desk.session, || birth.make(&*tree.outfits)).await {
@@ -224,14 +240,25 @@ impl Desk {
                     }
                 };
                 let (how, usage, said) = (attended.how, attended.usage, attended.texts.join("\n\n"));
-                let result = desk.worded(&task, &spawn, attended).await;
+                let mut result = desk.worded(&task, &spawn, attended);
+                if let Some(hooked) = hooked.filter(|_| !desk.outfit.hooks.is_empty()) {
+                    let succeeded = matches!(how, How::Completed | How::Limit);
+                    let outcome = if succeeded { Outcome::done(result) } else { Outcome::failed(result) };
+                    result = text_of(&desk.after(hooked, outcome).await);
+                }
                 Report::TaskEnded { task, round, how, result: result.into(), said: said.into(), usage }
             })
         })
     }
 
-    /// What the parent's model reads of a task, after the hooks that see the end of its call.
-    async fn worded(&self, task: &SessionId, spawn: &Spawn, attended: Attended) -> String {
+    /// A call as hooks see it.
+    pub(crate) fn hooked(&self, call: &CallId, wanted: &CallInput) -> HookedCall {
+        let input = parse(&wanted.input).unwrap_or_default();
+        HookedCall { session: self.session.clone(), call: call.clone(), tool: wanted.tool.clone(), input }
+    }
+
+    /// What the parent's model reads of a task.
+    fn worded(&self, task: &SessionId, spawn: &Spawn, attended: Attended) -> String {
         let Attended { how, texts, reasoning, error, .. } = attended;
         let (agent, description, note) = (spawn.agent.clone(), spawn.description.clone(), spawn.note.clone());
         let end = TaskEnd { task: task.clone(), agent, description, how, texts, reasoning, error, note };
@@ -387,6 +414,15 @@ impl<T> Drop for Inner<T> {
     fn drop(&mut self) {
         self.0.abort();
     }
+}
+
+/// The words of an outcome.
+fn text_of(outcome: &Outcome) -> String {
+    let text = match outcome {
+        Outcome::Done { output: text, .. } | Outcome::Failed { error: text } | Outcome::Denied { why: text } => text,
+        Outcome::Cancelled { partial: text } | Outcome::Lost { partial: text } => text,
+    };
+    text.inline().unwrap_or_default().to_owned()
 }
 
 /// How a call reaches the run that starts tasks.

@@ -556,3 +556,46 @@ async fn a_crash_while_words_are_expanded_is_survivable() {
         }
     }
 }
+
+/// Notes what it is shown, and marks every outcome.
+#[derive(Default)]
+struct Marker(std::sync::Mutex<Vec<String>>);
+
+impl posse_session::Hook for Marker {
+    fn name(&self) -> &str {
+        "marker"
+    }
+
+    fn looks(&self) -> bool {
+        true
+    }
+
+    fn before_call<'a>(&'a self, call: &'a posse_session::HookedCall) -> posse_session::BoxFuture<'a, posse_session::Before> {
+        self.0.lock().unwrap().push(format!("before {} {}", call.tool, call.input["prompt"]));
+        Box::pin(async { posse_session::Before::Go })
+    }
+
+    fn after_call<'a>(&'a self, call: &'a posse_session::HookedCall, outcome: Outcome) -> posse_session::BoxFuture<'a, Outcome> {
+        self.0.lock().unwrap().push(format!("after {} {}", call.tool, outcome.word()));
+        Box::pin(async move {
+            match outcome {
+                Outcome::Done { output, .. } => Outcome::done(format!("{} (marked)", output.inline().unwrap())),
+                other => other,
+            }
+        })
+    }
+}
+
+/// Steps 4 and 6 of the seed's ten: hooks see the call of an agent that the user ran, and its end, like any other.
+#[tokio::test(start_paused = true)]
+async fn hooks_see_a_task_before_it_starts_and_when_it_has_ended() {
+    let mut office = typist();
+    let marker = Arc::new(Marker::default());
+    office.hooks = vec![marker.clone()];
+    run_typed(&office, "/look twice").await;
+    assert_eq!(
+        *marker.0.lock().unwrap(),
+        ["before agent \"look here\"", "after agent done", "before agent \"look there\"", "after agent done"]
+    );
+    assert_eq!(office.shown().iter().filter(|line| line.ends_with(" (marked)")).count(), 2, "{:?}", office.shown());
+}

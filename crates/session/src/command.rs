@@ -48,6 +48,8 @@ pub enum Command {
     Rejudge {
         looks: Vec<(CallId, Look)>,
     },
+    /// A person has answered elsewhere for more than one session: asks that this covers are settled.
+    Covered,
     /// The kernel's own reply: the next agent that the user ran directly is called. What is due goes with it.
     Subtask {
         step: u64,

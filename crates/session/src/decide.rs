@@ -8,7 +8,7 @@ use crate::{
     command::{Asking, Command, Given, Report, Wanted},
     entry::{Entry, Priority},
     event::{Event, Hold},
-    grant::{AskedFor, Grant},
+    grant::{AskedFor, Grant, Granted},
     ids::{AskId, CallId, EntryId, SessionId},
     limit::Limit,
     outcome::{Answer, By, How, Outcome, Scope},
@@ -77,6 +77,7 @@ impl Session {
             Command::Resume { .. } => Vec::new(),
             Command::TakeOver => self.take_over(given),
             Command::Rejudge { looks } => looks.into_iter().flat_map(|(call, look)| self.rejudge(&call, look, given)).collect(),
+            Command::Covered => self.covered(given.grants, None),
             Command::Subtask { step, author, wanted, notes } => self.run_subtask(step, author, *wanted, notes, given),
             Command::Spawn { call, task, round, spawn, wait } => self.spawn(call, task, round, *spawn, wait),
             Command::Detach { task } => self.detach(task),
@@ -240,7 +241,7 @@ impl Session {
                     events.push(called);
                     events.push(Event::CallFinished { call, outcome: Outcome::denied(words::STEPS_USED_UP) });
                 }
-                Ok(_) if given.looks && !wanted.consented => events.push(called),
+                Ok(_) if given.looks => events.push(called),
                 Ok(look) => {
                     after.misfires = 0;
                     let verdict = after.judge(&wanted.tool, look, after.repeats.1, given);
@@ -342,11 +343,15 @@ impl Session {
     }
 
     fn looked(&self, call: CallId, input: Text, look: Result<Look, String>, by: String, given: &Given) -> Vec<Event> {
-        let Some(OpenCall { state: CallState::Unlooked, tool, repeats, .. }) = self.call(&call) else { return Vec::new() };
+        let Some(OpenCall { state: CallState::Unlooked, tool, repeats, owner, .. }) = self.call(&call) else { return Vec::new() };
         match look {
             Err(words) => vec![Event::CallFinished { call, outcome: Outcome::denied(words) }],
             Ok(look) => {
-                let decision = self.judge(tool, look.clone(), *repeats, given);
+                let decision = match owner {
+                    // The user ran it: nobody is asked.
+                    CallOwner::Subtask(_) => Decision::allow(),
+                    CallOwner::Model | CallOwner::Entry(_) => self.judge(tool, look.clone(), *repeats, given),
+                };
                 let touches = recorded(look.touches);
                 let mut events = vec![Event::Looked { call: call.clone(), input, touches, by, decision: decision.clone() }];
                 events.extend(self.follow(&call, &decision, given));
@@ -376,23 +381,24 @@ impl Session {
                 events.push(Event::CallFinished { call, outcome: Outcome::denied(why) });
             }
             Answer::Yes { scope: scope @ (Scope::Session | Scope::Tree | Scope::Project) } => {
-                let fresh = granted(&ask, *scope, decision);
-                let settled = |decision: &Decision| {
-                    let covered = |offer: &Grant| fresh.iter().chain(&self.grants).any(|granted| granted.grant == *offer);
-                    !decision.more && !decision.offers.is_empty() && decision.offers.iter().all(covered)
-                };
-                for (other, open) in self.open_asks().filter(|(other, _)| **other != ask) {
-                    if let CallState::Asked { decision, .. } = &open.state
-                        && settled(decision)
-                    {
-                        let answer = Answer::Yes { scope: Scope::Once };
-                        events.push(Event::Answered { ask: other.clone(), call: open.call.clone(), answer, by: By::Kernel });
-                    }
-                }
+                events.extend(self.covered(&granted(&ask, *scope, decision), Some(&ask)));
             }
             Answer::Yes { .. } | Answer::Words { .. } => {}
         }
         events
+    }
+
+    /// Yes to every other open ask whose whole offer is granted already.
+    fn covered(&self, fresh: &[Granted], but: Option<&AskId>) -> Vec<Event> {
+        let has = |offer: &Grant| fresh.iter().chain(&self.grants).any(|granted| granted.grant == *offer);
+        let settles = |decision: &Decision| !decision.more && !decision.offers.is_empty() && decision.offers.iter().all(has);
+        let others = self.open_asks().filter(|(other, _)| Some(*other) != but);
+        let settled = others.filter(|(_, open)| matches!(&open.state, CallState::Asked { decision, .. } if settles(decision)));
+        let yes = |(ask, open): (&AskId, &OpenCall)| {
+            let answer = Answer::Yes { scope: Scope::Once };
+            Event::Answered { ask: ask.clone(), call: open.call.clone(), answer, by: By::Kernel }
+        };
+        settled.map(yes).collect()
     }
 
     /// Ends the turn here: drops the stream, cancels what has not started, tells foreground tasks to stop.

@@ -141,7 +141,7 @@ fn a_childs_own_steps_end_in_one_closing_step_and_the_run_is_done() {
     assert!(matches!(child["status"].as_str().unwrap(), "completed" | "limit"), "{child}");
     let blocks: Vec<&str> = result.split("\n\n").collect();
     assert_eq!((blocks[0], blocks.len()), ("this far I came", 3), "{result}");
-    assert!(blocks[1].starts_with("limit: ") && blocks[1].contains("2 steps"), "{result}");
+    assert!(blocks[1].starts_with("limit: ") && blocks[1].contains("step limit"), "{result}");
     assert_eq!(requests_of(&world, "work").len(), 3, "two steps and the closing one");
 }
 

@@ -14,12 +14,15 @@ mod export;
 mod going_on;
 mod inline;
 mod limits;
+mod mentions;
 mod output;
 mod prompts;
 mod rights;
 mod rules;
 mod rules_command;
 mod sessions;
+mod skills;
+mod slash;
 #[path = "../support/mod.rs"]
 mod support;
 mod tree;

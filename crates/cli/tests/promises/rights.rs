@@ -72,7 +72,8 @@ fn the_mode_plan_holds_below_too() {
     for made in [write as fn() -> Piece, touch] {
         let world = one_call(World::with(), "general", made);
         let done = world.run(&["--permission-mode", "plan", "--format", "json", "go"]);
-        assert!(!is_made(&world) && done.json()["denied"].as_array().unwrap().len() == 1, "{}", done.out);
+        let result = done.json()["result"].as_str().unwrap().to_owned();
+        assert!(!is_made(&world) && (result.contains("Denied") || result.contains("There is no tool named `write`")), "{result}");
     }
 }
 
@@ -140,10 +141,9 @@ fn under_bypass_what_plan_would_be_asked_about_its_shell_is_denied() {
 }
 
 /// Workers who may delegate and note what they do, because their definitions say so.
-fn nested(plan: Plan) -> World {
+fn nested(plan: Plan, tool: &'static str) -> World {
     let own = json!({"mode": "subagent", "prompt": "You pass it on.", "permission": {"task": "allow", "todowrite": "allow"}});
-    plan.config("agent", json!({ "chief": own })).script(|seen: &Seen| {
-        let tool = if seen.system.contains("never") { "" } else { seen.tools.iter().find(|name| *name == "task").map_or("agent", |_| "task") };
+    plan.config("agent", json!({ "chief": own })).script(move |seen: &Seen| {
         let level = prompt(seen).trim_start_matches("level ").parse::<u64>().unwrap_or(0);
         let deeper = call(tool, json!({"description": "deeper", "prompt": format!("level {}", level + 1), "subagent_type": "chief"}));
         match seen.steps() {
@@ -158,23 +158,23 @@ fn agents_are_nested_as_deep_as_the_dialect_or_the_user_says() {
     for (dialect, depth, expected) in
         [("posse", None, 3), ("opencode", None, 1), ("posse", Some(2), 2), ("opencode", Some(2), 2), ("posse", Some(5), 5)]
     {
+        let tool = if dialect == "posse" { "agent" } else { "task" };
         let mut plan = World::with().config("dialect", json!(dialect));
         if let Some(depth) = depth {
             plan = plan.config("limits", json!({ "depth": depth }));
         }
-        let world = nested(plan);
+        let world = nested(plan, tool);
         let shown = run_json(&world, &["go"], 0);
         let case = format!("{dialect} {depth:?}");
         assert_eq!(shown["tree"].as_array().unwrap().len(), expected + 1, "{case}: {shown}");
-        let tool = if dialect == "posse" { "agent".to_owned() } else { "task".to_owned() };
         for level in 1..=expected {
             let tools = &requests_of(&world, &format!("level {level}"))[0].tools;
-            assert_eq!(tools.contains(&tool), level < expected, "{case}, level {level}: {tools:?}");
+            assert_eq!(tools.contains(&tool.to_owned()), level < expected, "{case}, level {level}: {tools:?}");
             assert!(tools.contains(&"todowrite".to_owned()), "{case}: {tools:?}");
         }
         let deepest = requests_of(&world, &format!("level {expected}"));
         let words = deepest[1].last_results()[0];
-        assert!(words.contains(&format!("nested {expected} deep")) || words.contains("limits.depth"), "{case}: {words}");
+        assert!(words.starts_with(&format!("There is no tool named `{tool}`. The tools are: ")), "{case}: {words}");
     }
 }
 
@@ -211,7 +211,10 @@ fn how_many_tasks_a_session_and_a_tree_start_is_limited_in_words() {
 fn listed(seen: &Seen) -> Vec<String> {
     let tool = seen.tool("agent").or_else(|| seen.tool("task")).unwrap();
     let lines = tool["description"].as_str().unwrap().lines().skip_while(|line| !line.starts_with("Agents you can"));
-    lines.filter_map(|line| line.strip_prefix("- ")?.split_once(':').map(|(name, _)| name.to_owned())).take_while(|name| !name.contains(' ')).collect()
+    lines
+        .filter_map(|line| line.strip_prefix("- ")?.split_once(':').map(|(name, _)| name.to_owned()))
+        .take_while(|name| !name.contains(' '))
+        .collect()
 }
 
 #[test]
@@ -223,7 +226,9 @@ fn who_can_be_called_is_listed_the_same_in_every_run_and_who_cannot_is_said() {
         "boss": {"mode": "primary", "prompt": "p", "description": "Is a lead"}});
     let plan = World::with().config("agent", agents).config("permission", json!({"task": {"*": "allow", "secret": "deny"}}));
     let world = plan.script(|seen: &Seen| match prompt(seen) {
-        "go" => errand(seen, ["secret", "boss", "title", "build", "explor", "zzz", "Both", "general_purpose"].map(|who| agent(who, "d", who))),
+        "go" => {
+            errand(seen, ["secret", "boss", "title", "build", "explor", "zzz", "Both", "general_purpose"].map(|who| agent(who, "d", who)))
+        }
         words => Answer::text(words),
     });
     let shown = run_json(&world, &["go"], 0);
@@ -354,6 +359,22 @@ fn a_vector_of_the_source_a_task_map_of_a_child_says_whom_it_may_call() {
     assert_eq!(listed(&requests_of(&world, "pass")[0]), ["worker"]);
     assert_eq!((requests_of(&world, "work").len(), requests_of(&world, "look").len()), (1, 0));
     assert_eq!(denied(&shown), [("chief".into(), "task(explore)".into())]);
-    // Below it everything else is denied too: its rules are its child's ceiling.
-    assert!(!requests_of(&world, "work")[0].tools.contains(&"webfetch".to_owned()) || shown["tree"].as_array().unwrap().len() == 3);
+}
+
+#[test]
+fn whom_an_agent_sees_depends_on_whom_it_works_for() {
+    let chief = |explore: &str| json!({"mode": "subagent", "prompt": "p", "permission": {"task": {"*": "allow", "explore": explore}}});
+    let agents = json!({"strict": chief("deny"), "open": chief("allow"), "middle": chief("allow")});
+    let world = World::with().config("agent", agents).script(|seen: &Seen| match (prompt(seen), seen.steps()) {
+        ("go", 0) => Answer::calls([agent("strict", "d", "strictly")]),
+        ("go", 1) => Answer::calls([agent("open", "d", "openly")]),
+        ("strictly" | "openly", 0) => Answer::calls([agent("middle", "d", &format!("below {}", prompt(seen)))]),
+        ("below strictly" | "below openly", 0) => Answer::calls([agent("explore", "d", &format!("look {}", prompt(seen)))]),
+        (words, _) => Answer::text(words),
+    });
+    let shown = run_json(&world, &["go"], 0);
+    assert!(!listed(&requests_of(&world, "below strictly")[0]).contains(&"explore".to_owned()));
+    assert!(listed(&requests_of(&world, "below openly")[0]).contains(&"explore".to_owned()));
+    assert_eq!(denied(&shown), [("middle".into(), "task(explore)".into())], "{shown}");
+    assert_eq!(requests_of(&world, "look below openly").len(), 1);
 }

@@ -198,6 +198,26 @@ impl Play {
             }
             "no" => self.answer(Answer::No { say: words.join(" ") }),
             "look" => self.look(&words),
+            "configure" => self.decide(Command::Configure { head: Hash::new(first.expect("a head")), model: "test/one".into() }),
+            "conclude" => {
+                let owed = self.session.owed();
+                let conclude = owed
+                    .iter()
+                    .find(|effect| matches!(effect, Effect::Conclude { .. }))
+                    .unwrap_or_else(|| panic!("no end is owed: {}", self.state()));
+                self.begin(&conclude.clone(), Permit::default());
+            }
+            "wait" => self.now += first.expect("milliseconds").parse::<u64>().expect("milliseconds"),
+            "nobody" => self.asking = Asking::Nobody,
+            "hooks" => self.looks = true,
+            _ => self.by_user(verb, &words),
+        }
+    }
+
+    /// Tasks, and what users set in motion themselves.
+    fn by_user(&mut self, verb: &str, words: &[&str]) {
+        let first = words.first().copied();
+        match verb {
             // The first running call starts a task: `spawn t1`, `spawn t1 bg`, `spawn t1 bg internal`.
             "spawn" => {
                 let call = self.first_call(|state| *state == CallState::Running).expect("a running call");
@@ -227,25 +247,6 @@ impl Play {
                     usage: Usage::default(),
                 }));
             }
-            "configure" => self.decide(Command::Configure { head: Hash::new(first.expect("a head")), model: "test/one".into() }),
-            "conclude" => {
-                let owed = self.session.owed();
-                let conclude = owed
-                    .iter()
-                    .find(|effect| matches!(effect, Effect::Conclude { .. }))
-                    .unwrap_or_else(|| panic!("no end is owed: {}", self.state()));
-                self.begin(&conclude.clone(), Permit::default());
-            }
-            "wait" => self.now += first.expect("milliseconds").parse::<u64>().expect("milliseconds"),
-            "nobody" => self.asking = Asking::Nobody,
-            "hooks" => self.looks = true,
-            _ => self.by_user(verb, &words),
-        }
-    }
-
-    /// What users set in motion themselves.
-    fn by_user(&mut self, verb: &str, words: &[&str]) {
-        match verb {
             // What typed words come to: `expand e1 needs read`, `expand e1 words`, `expand e1 sub sub`, `expand e1 direct`, `by=plan`, `allows=ask`.
             "expand" => self.expand(words),
             // The kernel calls the next agent that the user ran.
