@@ -15,7 +15,7 @@ use std::{
 use common::{Counter, Dice, created, rules, spawn, wanted};
 use posse_session::{
     Asking, BatchId, By, CallId, CallState, Command, Draft, Effect, EffectKey, Entry, EntryId, Event, Finish, Given, Hold, How, Ids, Kind,
-    OpenTask, Outcome, Permit, Record, Report, Rules, Session, SessionId, Text, Timestamp, To, Usage,
+    OpenTask, Outcome, Permit, Record, Report, Rules, Session, SessionId, Source, Text, Timestamp, To, Usage,
 };
 
 /// Played by every run of the tests; more by `POSSE_SEEDS`.
@@ -59,7 +59,7 @@ struct World<'a> {
 struct Crashed;
 
 fn is_delegation(tool: &str) -> bool {
-    matches!(tool, "agent" | "launch" | "dream")
+    matches!(tool, "agent" | "launch" | "dream" | "again")
 }
 
 enum Move {
@@ -105,14 +105,27 @@ impl Node {
     fn has_ended(&self, round: u64) -> Option<(How, Option<u64>, Usage)> {
         self.ended.get(&round).copied()
     }
+
+    /// The first end of a round after it was told this: that is what came of it.
+    fn end_of(&self, entry: &EntryId) -> Option<(How, Option<u64>, Usage)> {
+        let told = self.log.iter().position(|record| matches!(&record.event, Event::Queued { entry: told } if told.id == *entry))?;
+        self.log[told..].iter().find_map(|record| match &record.event {
+            Event::Ended { how, reply, usage, .. } => Some((*how, *reply, *usage)),
+            _ => None,
+        })
+    }
 }
 
 impl<'a> World<'a> {
     fn new(seed: u64, rules: &'a Rules) -> Self {
         let mut dice = Dice::new(seed);
         let mut script: Vec<Vec<&'static str>> = Vec::new();
-        for _ in 0..1 + dice.roll(2) {
-            script.push((0..1 + dice.roll(2)).map(|_| ["agent", "launch", "agent", "launch", "dream"][dice.roll(5) as usize]).collect());
+        for _ in 0..1 + dice.roll(3) {
+            script.push(
+                (0..1 + dice.roll(2))
+                    .map(|_| ["agent", "launch", "agent", "launch", "dream", "again", "again"][dice.roll(7) as usize])
+                    .collect(),
+            );
             if dice.once_in(3) {
                 script.last_mut().expect("just pushed").push("touch");
             }
@@ -171,7 +184,16 @@ impl<'a> World<'a> {
             looks: false,
         };
         let mut draft = self.nodes[at].session.draft(BatchId::new(self.ids.fresh("evt_")), Timestamp(0));
-        commands.into_iter().for_each(|command| draft.decide(command, &given));
+        for command in commands {
+            // Who is told to go on with a task that runs already says so, as the run would.
+            let command = match command {
+                Command::Spawn { call, task, .. } if draft.session().tasks().contains_key(&task) => {
+                    Command::Report(Report::CallFinished { call, outcome: Outcome::failed("it still runs") })
+                }
+                other => other,
+            };
+            draft.decide(command, &given);
+        }
         if begins {
             for effect in draft.session().owed() {
                 draft.begin(&effect, Permit::default(), Vec::new(), &given);
@@ -228,9 +250,11 @@ impl<'a> World<'a> {
     fn is_possible(&self, at: usize, effect: &Effect) -> bool {
         let node = &self.nodes[at];
         match effect {
-            Effect::Watch { task, round } => match self.child(task).map(|child| &self.nodes[child]) {
+            Effect::Watch { task, .. } => match self.child(task).map(|child| &self.nodes[child]) {
                 None => true,
-                Some(child) if child.has_ended(*round).is_some() => !node.done.contains(&effect.key()),
+                Some(child) if child.end_of(&self.first_words(at, &node.session.tasks()[task]).id).is_some() => {
+                    !node.done.contains(&effect.key())
+                }
                 Some(child) => !child.open || !child.told.contains(&self.first_words(at, &node.session.tasks()[task]).id),
             },
             Effect::StopTask { task, round } => {
@@ -249,7 +273,10 @@ impl<'a> World<'a> {
     /// The child's prompt, from the parent's record of the promise.
     fn first_words(&self, at: usize, task: &OpenTask) -> Entry {
         match &self.nodes[at].log[task.seq as usize - 1].event {
-            Event::TaskStarted { spawn, .. } => Entry::user(spawn.entry.clone(), spawn.prompt.clone()),
+            Event::TaskStarted { spawn, .. } => Entry {
+                source: Source::Prompt { session: SessionId::new("ses_p") },
+                ..Entry::user(spawn.entry.clone(), spawn.prompt.clone())
+            },
             other => panic!("a promise is recorded there, not {other:?}"),
         }
     }
@@ -264,9 +291,10 @@ impl<'a> World<'a> {
             Effect::RunCall { call } => {
                 let tool = self.nodes[at].session.call(call).expect("it is open").tool.clone();
                 let heard = if is_delegation(&tool) {
-                    let task = SessionId::new(self.ids.fresh("ses_"));
                     let spawn = Box::new(spawn(&self.ids.fresh("msg_"), tool == "dream"));
-                    Command::Spawn { call: call.clone(), task, round: 1, spawn, wait: tool != "launch" }
+                    let (task, round) =
+                        self.again(at).filter(|_| tool == "again").unwrap_or_else(|| (SessionId::new(self.ids.fresh("ses_")), 1));
+                    Command::Spawn { call: call.clone(), task, round, spawn, wait: tool != "launch" }
                 } else {
                     self.ran.push(call.clone());
                     Command::Report(Report::CallFinished { call: call.clone(), outcome: Outcome::done("ok") })
@@ -284,6 +312,22 @@ impl<'a> World<'a> {
         Ok(())
     }
 
+    /// An ended task that its parent goes on with, and its next round. One that a user stopped is left alone.
+    fn again(&self, at: usize) -> Option<(SessionId, u64)> {
+        let node = &self.nodes[at];
+        let ended = node.log.iter().rev().find_map(|record| match &record.event {
+            Event::TaskEnded { task, .. } if !node.session.tasks().contains_key(task) => Some(task.clone()),
+            _ => None,
+        })?;
+        let child = &self.nodes[self.child(&ended)?].session;
+        let round = child.round();
+        let next = if round.open { round.number } else { round.number + 1 };
+        // A key that was used already would be another promise's.
+        let used = |record: &Record| matches!(&record.event, Event::TaskStarted { task, round, .. } if *task == ended && *round == next);
+        let free = child.hold() != Some(Hold::StoppedByUser) && !node.log.iter().any(used);
+        free.then_some((ended, next))
+    }
+
     /// See that the child exists, knows its prompt and runs; report its end.
     fn watch(&mut self, at: usize, task: &SessionId, round: u64) -> Result<(), Crashed> {
         let words = self.first_words(at, &self.nodes[at].session.tasks()[task]);
@@ -291,7 +335,7 @@ impl<'a> World<'a> {
             self.nodes.push(Node::new(task.clone()));
             self.nodes.len() - 1
         });
-        if let Some((how, reply, usage)) = self.nodes[child].has_ended(round) {
+        if let Some((how, reply, usage)) = self.nodes[child].end_of(&words.id) {
             let result = Text::from(format!("{task} {how:?} {reply:?}"));
             self.nodes[at].heard.push(Command::Report(Report::TaskEnded {
                 task: task.clone(),
@@ -398,16 +442,21 @@ impl<'a> World<'a> {
     fn check(&self) {
         let parent = &self.nodes[PARENT];
         let (mut promised, mut ends, mut notices, mut taken) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let mut spawned: BTreeMap<(&SessionId, u64), EntryId> = BTreeMap::new();
         for record in &parent.log {
             match &record.event {
-                Event::TaskStarted { task, round, .. } => *promised.entry((task, *round)).or_insert(0) += 1,
+                Event::TaskStarted { task, round, spawn, .. } => {
+                    *promised.entry((task, *round)).or_insert(0) += 1;
+                    spawned.insert((task, *round), spawn.entry.clone());
+                }
                 Event::TaskEnded { task, round, how, result, to, .. } => {
                     *ends.entry((task, *round)).or_insert(0) += 1;
                     if let To::Queue { entry } = to {
                         *notices.entry(entry).or_insert(0) += 1;
                     }
                     let child = &self.nodes[self.child(task).expect("a task that ended exists")];
-                    let (ended, reply, _) = child.has_ended(*round).expect("its own log says so");
+                    let entry = spawned.get(&(task, *round)).expect("it was promised");
+                    let (ended, reply, _) = child.end_of(entry).expect("its own log says so");
                     assert_eq!(
                         (*how, result),
                         (ended, &Text::from(format!("{task} {ended:?} {reply:?}"))),
@@ -493,6 +542,7 @@ fn play(seed: u64, rules: &Rules, seen: &mut Seen) {
             Event::TaskEnded { how: How::Stopped, to: To::Queue { .. }, .. } => seen.note("stopped to queue", 1),
             Event::TaskEnded { to: To::Internal, .. } => seen.note("internal", 1),
             Event::TaskEnded { how: How::Failed, .. } => seen.note("failed", 1),
+            Event::TaskStarted { round, .. } if 1 < *round => seen.note("gone on with", 1),
             Event::Detached { .. } => seen.note("detached", 1),
             Event::Interrupted { hold: Hold::TakeOvers, .. } => seen.note("held by take-overs", 1),
             Event::Interrupted { .. } => seen.note("interrupted", 1),
@@ -537,6 +587,7 @@ fn check_seen(seen: &Seen) {
         "internal",
         "failed",
         "detached",
+        "gone on with",
         "held by take-overs",
         "interrupted",
         "lost",

@@ -252,3 +252,110 @@ fn a_stopped_agent_leaves_its_siblings_at_work() {
     assert_eq!(statuses, [&json!("completed"), &json!("stopped"), &json!("completed")]);
     assert!(world.processes_left_after(Duration::from_secs(5)).is_empty());
 }
+
+#[test]
+fn the_stream_of_an_interrupted_team_has_no_gap_and_ends_with_the_result() {
+    let world = sleepers();
+    let lines = end(started(&world), Signal::INT).lines();
+    let mut seqs = std::collections::BTreeMap::<&str, Vec<u64>>::new();
+    for line in &lines {
+        if let (Some(session), Some(seq)) = (line["session"].as_str(), line["seq"].as_u64()) {
+            seqs.entry(session).or_default().push(seq);
+        }
+    }
+    assert_eq!(seqs.len(), 5);
+    for (session, seqs) in &seqs {
+        assert_eq!(*seqs, (1..=seqs.len() as u64).collect::<Vec<_>>(), "{session}");
+        let logged = world.posse(&["sessions", "show", session, "--format", "json"]).expect_code(0).json();
+        assert_eq!(seqs.len(), logged["events"].as_array().unwrap().len(), "{session} is told to its end");
+    }
+    let last = lines.last().unwrap();
+    assert_eq!((&last["type"], last["tree"].as_array().unwrap().len()), (&json!("result"), 5));
+    let notices = lines.iter().filter(|line| line["type"] == "task_notification");
+    assert_eq!(notices.map(|line| line["status"].as_str().unwrap()).collect::<Vec<_>>(), ["stopped"; 4]);
+}
+
+#[test]
+fn agents_that_an_interrupt_ended_go_on_by_their_ids() {
+    let world = World::new(|seen: &Seen| match (seen.user_texts()[0], seen.steps()) {
+        ("go", 0) => Answer::calls([agent("general", "count")]),
+        ("go", 1) => {
+            let result = results(seen).pop().unwrap();
+            let id = result.split("task_id: ").nth(1).unwrap();
+            Answer::calls([call("agent", json!({"description": "d", "prompt": "on", "subagent_type": "general", "task_id": id}))])
+        }
+        ("go", _) => Answer::text(&results(seen)[1]),
+        (_, 0) => bash("echo once >> marks; touch counts; sleep 600"),
+        (_, _) => Answer::text(&format!("{:?} {:?}", seen.user_texts(), results(seen).len())),
+    });
+    let running = world.start(&["run", "--format", "stream-json", "go"]);
+    wait_for(&world, "counts", &running);
+    let done = end(running, Signal::INT);
+    let root = done.lines()[0]["session"].as_str().unwrap().to_owned();
+    let resumed = world.posse(&["sessions", "resume", &root, "--format", "json"]).expect_code(0).json();
+    let result = resumed["result"].as_str().unwrap();
+    assert!(result.contains("\"count\"") && result.contains("\"on\"") && result.contains("] 1\n"), "{result}");
+    assert_eq!((world.read("marks").as_str(), resumed["tree"].as_array().unwrap().len()), ("once\n", 2), "{resumed}");
+}
+
+/// One agent that asks before it touches anything.
+fn asker() -> World {
+    let config = World::with().config("permission", json!({"bash": {"*": "allow", "touch *": "ask"}}));
+    config.script(|seen: &Seen| match (seen.user_texts()[0], seen.steps()) {
+        ("go", 0) => Answer::calls([agent("general", "touch it")]),
+        ("go", _) => Answer::text(&results(seen).pop().unwrap()),
+        (_, 0) => bash("touch made && echo x >> count"),
+        (_, _) => Answer::text(seen.last_results()[0]),
+    })
+}
+
+fn asks(world: &World) -> Vec<Value> {
+    world.posse(&["asks", "list", "--format", "json"]).expect_code(0).json().as_array().unwrap().clone()
+}
+
+#[test]
+fn an_ask_from_below_survives_a_kill_and_its_answer_is_taken_up() {
+    for (answer, made) in [("once", true), ("no", false)] {
+        let world = asker();
+        let running = world.start(&["run", "--on-ask", "wait", "go"]);
+        assert!(running.wait_for_err("posse asks answer ask_", LONG), "{}", running.err_so_far());
+        running.kill_group();
+        running.wait(LONG);
+        let open = asks(&world);
+        assert_eq!((open.len(), &open[0]["waiting"], &open[0]["agent"]), (1, &json!(false), &json!("general")), "{open:?}");
+        world.posse(&["asks", "answer", open[0]["ask"].as_str().unwrap(), answer]).expect_code(0);
+        let root = world.posse(&["sessions", "list"]).out.split_whitespace().next().unwrap().to_owned();
+        let done = world.posse(&["sessions", "resume", &root, "--format", "json"]).expect_code(0).json();
+        assert_eq!((world.project.join("made").exists(), done["tree"].as_array().unwrap().len()), (made, 2), "{done}");
+        assert!(asks(&world).is_empty());
+    }
+}
+
+#[test]
+fn an_ask_from_below_ends_with_an_interrupt() {
+    let world = asker();
+    let running = world.start(&["run", "--on-ask", "wait", "--format", "stream-json", "go"]);
+    assert!(running.wait_for_err("posse asks answer ask_", LONG), "{}", running.err_so_far());
+    end(running, Signal::INT);
+    assert!(asks(&world).is_empty(), "{:?}", asks(&world));
+    assert!(!world.project.join("made").exists());
+}
+
+#[test]
+fn an_agent_that_is_stopped_while_nobody_runs_it_stays_stopped() {
+    let world = marked();
+    let running = world.start(&["run", "go"]);
+    for name in ["begun-one", "begun-two", "begun-three"] {
+        wait_for(&world, name, &running);
+    }
+    running.kill_group();
+    running.wait(LONG);
+    let tasks = world.posse(&["tasks", "--format", "json"]).expect_code(0).json();
+    let two = tasks.as_array().unwrap().iter().find(|task| task["description"] == "two").unwrap()["session"].as_str().unwrap().to_owned();
+    world.posse(&["sessions", "stop", &two]).expect_code(0);
+    let done = world.run(&["-c", "--format", "json", "and now?"]).expect_code(0).json();
+    let told = results(&world.model.last());
+    assert!(told[0].starts_with("one: ") && told[2].starts_with("three: "), "{told:#?}");
+    assert!(told[1].starts_with("The task was stopped before it was done"), "{told:#?}");
+    assert_eq!(done["tree"][2]["status"], "stopped", "{done}");
+}

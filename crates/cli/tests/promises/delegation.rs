@@ -408,3 +408,112 @@ fn a_second_terminal_speaks_to_a_tree_whose_agents_are_at_work() {
     assert_eq!((&two["result"], &two["session"]), (&one["result"], &one["session"]), "{two}");
     assert_eq!((world.read("count").as_str(), one["tree"].as_array().unwrap().len()), ("ran\n", 2));
 }
+
+#[test]
+fn a_long_answer_comes_back_whole_and_a_description_stays_one_line() {
+    let long: String = (0..9_000).map(|line| format!("line {line} äöü\n")).collect();
+    let said = long.clone();
+    let world = World::new(move |seen: &Seen| match (prompt(seen), seen.steps()) {
+        ("go", 0) => Answer::calls([agent("general", "many\nlines \u{1b}[31m of words", "work")]),
+        ("go", _) => Answer::text("over"),
+        (_, _) => Answer::text(&said),
+    });
+    let shown = run_json(&world, &["go"], 0);
+    let id = shown["tree"][1]["session"].as_str().unwrap();
+    assert_eq!(world.model.last().last_results(), [format!("{long}\n\ntask_id: {id}")]);
+    let title = shown["tree"][1]["title"].as_str().unwrap();
+    assert!(title.starts_with("many lines") && title.ends_with("(@general subagent)") && !title.contains(char::is_control), "{title:?}");
+}
+
+#[test]
+fn a_hundred_agents_wait_for_their_turn_at_the_provider() {
+    let world = World::with().config("concurrency", json!({"default": 7})).script(|seen: &Seen| match prompt(seen) {
+        "go" => errand(seen, (0..100).map(|at| agent("explore", &format!("part {at}"), &format!("look at {at}")))),
+        words => Answer::text(words).after(Duration::from_millis(5)),
+    });
+    let shown = run_json(&world, &["go"], 0);
+    assert_eq!((shown["tree"].as_array().unwrap().len(), world.model.requests().len()), (101, 102));
+    let results: Vec<&str> = shown["result"].as_str().unwrap().split("\n====\n").collect();
+    assert!(results.iter().enumerate().all(|(at, result)| result.starts_with(&format!("look at {at}\n"))), "{results:?}");
+    assert!(world.model.max_in_flight() <= 7, "{}", world.model.max_in_flight());
+}
+
+#[test]
+fn a_team_works_over_the_other_protocol_too() {
+    let world = World::with().api(crate::support::Api::OpenAi).script(|seen: &Seen| match (prompt(seen), seen.steps()) {
+        ("go", _) => errand(seen, [agent("general", "a", "work a"), agent("explore", "b", "work b")]),
+        (_, 0) => Answer::text("I look.").and_call("bash", json!({"command": "ls"})),
+        (words, _) => Answer::text(words),
+    });
+    let shown = run_json(&world, &["go"], 0);
+    let (one, two) = (shown["tree"][1]["session"].as_str().unwrap(), shown["tree"][2]["session"].as_str().unwrap());
+    assert_eq!(shown["result"], json!(format!("work a\n\ntask_id: {one}\n====\nwork b\n\ntask_id: {two}")));
+}
+
+#[test]
+fn one_task_is_not_given_two_things_at_once() {
+    let world = World::new(|seen: &Seen| match (prompt(seen), seen.steps()) {
+        ("go", 0) => Answer::calls([agent("general", "d", "first")]),
+        ("go", 1) => {
+            let id = id_in(seen.last_results()[0]);
+            let more = |words: &str| call("agent", json!({"description": "d", "prompt": words, "subagent_type": "general", "task_id": id}));
+            Answer::calls([more("second"), more("third")])
+        }
+        ("go", _) => Answer::text(&seen.last_results().join("\n====\n")),
+        (_, _) => Answer::text(&format!("heard {:?}", seen.user_texts())),
+    });
+    let shown = run_json(&world, &["go"], 0);
+    let results: Vec<&str> = shown["result"].as_str().unwrap().split("\n====\n").collect();
+    assert!(results[0].starts_with(r#"heard ["first", "second"]"#), "{results:?}");
+    assert!(results[1].contains("is still running"), "{results:?}");
+}
+
+#[test]
+fn a_limit_of_the_tree_is_said_in_the_childs_result() {
+    for (first, words, status) in [("on it", "limit: ", "limit"), ("", "The task failed before it was done: ", "failed")] {
+        let world = World::new(move |seen: &Seen| match (prompt(seen), seen.steps()) {
+            ("go", 0) => Answer::calls([agent("general", "d", "work")]),
+            ("go", _) => Answer::text(seen.last_results()[0]),
+            (_, step) => {
+                let more = call("bash", json!({"command": format!("echo {step}")}));
+                if first.is_empty() { Answer::calls([more]) } else { Answer::text(first).and(more) }
+            }
+        });
+        let shown = run_json(&world, &["--max-steps", "3", "go"], 3);
+        let result = shown["result"].as_str().unwrap();
+        assert!(result.contains(words) && result.contains("3 steps") && result.contains("task_id: ses_"), "{result}");
+        assert_eq!((result.starts_with("on it\n\nlimit: "), &shown["tree"][1]["status"]), (!first.is_empty(), &json!(status)), "{result}");
+    }
+}
+
+#[test]
+fn a_person_speaks_to_an_agent_of_a_team_and_the_team_may_go_on_with_it() {
+    let world = World::new(|seen: &Seen| match (prompt(seen), seen.user_texts().len(), seen.steps()) {
+        ("go", 1, _) => errand(seen, [agent("general", "d", "first part")]),
+        ("go", 2, 2) => {
+            let id = id_in(seen.results().last().map(|block| format!("{block:?}")).unwrap().as_str());
+            Answer::calls([call("agent", json!({"description": "d", "prompt": "last part", "subagent_type": "general", "task_id": id}))])
+        }
+        ("go", _, _) => Answer::text(seen.last_results()[0]),
+        (_, _, _) => Answer::text(&format!("heard {:?}", seen.user_texts())),
+    });
+    let child = run_json(&world, &["go"], 0)["tree"][1]["session"].as_str().unwrap().to_owned();
+    let done = world.run(&["-s", &child, "a word from me"]);
+    assert_eq!(done.code, Some(0), "{done:#?}");
+    assert_eq!(done.out, "heard [\"first part\", \"a word from me\"]\n");
+    let later = run_json(&world, &["-c", "go on"], 0);
+    assert!(later["result"].as_str().unwrap().starts_with(r#"heard ["first part", "a word from me", "last part"]"#), "{later}");
+}
+
+#[test]
+fn a_tree_is_removed_as_a_whole() {
+    let world = World::new(|seen: &Seen| match prompt(seen) {
+        "go" => errand(seen, [agent("general", "d", "work")]),
+        _ => Answer::text("did it"),
+    });
+    let shown = run_json(&world, &["go"], 0);
+    let (root, child) = (shown["session"].as_str().unwrap(), shown["tree"][1]["session"].as_str().unwrap());
+    world.posse(&["sessions", "rm", root]).expect_code(0);
+    assert_eq!(world.posse(&["tasks", "--format", "json"]).expect_code(0).json(), json!([]));
+    world.posse(&["sessions", "show", child]).expect_code(2);
+}

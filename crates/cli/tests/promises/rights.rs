@@ -378,3 +378,68 @@ fn whom_an_agent_sees_depends_on_whom_it_works_for() {
     assert_eq!(denied(&shown), [("middle".into(), "task(explore)".into())], "{shown}");
     assert_eq!(requests_of(&world, "look below openly").len(), 1);
 }
+
+/// A first run makes a child, a second goes on with it: `who` is what the second call names, `line` what the child runs then.
+fn resumed(plan: Plan, first: &'static str, who: &'static str, line: &'static str) -> World {
+    plan.script(move |seen: &Seen| match (prompt(seen), seen.user_texts().len(), seen.steps()) {
+        ("go", 1, _) => errand(seen, [agent(first, "d", "work")]),
+        ("go", _, 2) => {
+            let results = seen.results().iter().map(|block| format!("{block:?}")).collect::<String>();
+            let id = results.split("task_id: ").nth(1).unwrap()[..30].to_owned();
+            Answer::calls([call("agent", json!({"description": "d", "prompt": "more", "subagent_type": who, "task_id": id}))])
+        }
+        ("go", _, _) => Answer::text(seen.last_results()[0]),
+        (_, 2, 1) => Answer::call("bash", json!({ "command": line })),
+        (_, _, 0) => Answer::text("did it"),
+        (_, _, _) => Answer::text(seen.last_results()[0]),
+    })
+}
+
+#[test]
+fn todays_rules_count_for_an_agent_that_goes_on() {
+    let world = resumed(World::with(), "general", "general", "touch made");
+    run_json(&world, &["--permission-mode", "bypass", "go"], 0);
+    let shown = run_json(&world, &["-c", "--deny", "bash(touch *)", "on"], 0);
+    assert_eq!((denied(&shown), is_made(&world)), (vec![("general".into(), "bash(touch made)".into())], false), "{shown}");
+    let world = resumed(World::with(), "general", "general", "touch made");
+    run_json(&world, &["--permission-mode", "bypass", "go"], 0);
+    run_json(&world, &["-c", "--ask", "bash(touch *)", "on"], 4);
+    assert!(!is_made(&world), "what was answered for the first run was not answered for this one");
+}
+
+#[test]
+fn the_ceiling_of_a_childs_birth_holds_when_another_agent_leads_later() {
+    let world = resumed(World::with(), "general", "general", "touch made");
+    run_json(&world, &["-a", "plan", "go"], 0);
+    let done = world.run(&["-c", "-a", "build", "--format", "json", "on"]);
+    assert!(!is_made(&world), "{}", done.out);
+}
+
+#[test]
+fn a_denied_agent_does_not_go_on_under_another_agents_name() {
+    let world = resumed(World::with(), "explore", "general", "ls");
+    run_json(&world, &["go"], 0);
+    let shown = run_json(&world, &["-c", "--deny", "task(explore)", "on"], 0);
+    assert_eq!(requests_of(&world, "work").len(), 1, "{shown}");
+    assert!(shown["result"].as_str().unwrap().contains("explore"), "{shown}");
+    // Where nothing is denied, the name does not matter: it stays who it was.
+    let world = resumed(World::with(), "explore", "general", "ls");
+    run_json(&world, &["go"], 0);
+    let shown = run_json(&world, &["-c", "on"], 0);
+    assert_eq!((requests_of(&world, "work").len(), &shown["tree"][1]["agent"]), (3, &json!("explore")), "{shown}");
+}
+
+#[test]
+fn a_file_that_a_prompt_names_is_read_under_the_childs_rights() {
+    let agents =
+        json!({"blind": {"mode": "subagent", "prompt": "You see nothing.", "permission": {"read": {"*": "allow", "secret.txt": "deny"}}}});
+    let world = World::with().file("secret.txt", "the word is xyzzy\n").file("open.txt", "hello there\n").config("agent", agents);
+    let world = world.script(|seen: &Seen| match prompt(seen) {
+        "go" => errand(seen, [agent("blind", "d", "Compare @secret.txt with @open.txt")]),
+        _ => Answer::text("over"),
+    });
+    run_json(&world, &["go"], 0);
+    let heard = requests_of(&world, "Compare @secret.txt with @open.txt");
+    let all = String::from_utf8_lossy(&heard[0].body).into_owned();
+    assert!(all.contains("hello there") && !all.contains("xyzzy"), "{all}");
+}
