@@ -3,7 +3,7 @@
 //! Only reads what the user configured and whether a file is there. What a file or a command line in the words says is
 //! found out by the kernel, as a call under the user's rules.
 
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 use posse_config::{
     Agents, Command, Commands, Line, Mention, Mentioned, Piece, Places, existing, leading_agent, lines, mentioned, mentions,
@@ -44,8 +44,21 @@ impl Typist {
         existing(&self.places, path).is_some()
     }
 
+    /// Whether a path is where it says, without a link on the way from the folders that people start from.
+    fn is_itself(&self, path: &Path) -> bool {
+        let Ok(real) = path.canonicalize() else { return false };
+        let bases = [&self.places.cwd, &self.places.project, &self.places.home];
+        let plain = |base: &Path| Some(base.canonicalize().ok()?.join(path.strip_prefix(base).ok()?));
+        real == path || bases.iter().any(|base| plain(base).is_some_and(|plain| plain == real))
+    }
+
     fn agent(&self, name: &str) -> Option<String> {
         self.agents.get(name).map(|agent| agent.name.clone())
+    }
+
+    /// A model can call subagents only.
+    fn is_callable(&self, name: &str) -> bool {
+        self.agents.get(name).is_some_and(|agent| agent.mode.is_subagent())
     }
 }
 
@@ -97,11 +110,12 @@ enum Bit {
 impl Draft<'_> {
     fn lines(&mut self, typed: &str) {
         let found = lines(typed);
-        let only_commands = found.iter().all(|line| matches!(line, Line::Command { .. }));
+        // Beside anything else its answer would not be the answer.
+        let alone = found.len() == 1;
         for line in found {
             match line {
                 Line::Command { name, arguments } => match self.typist.commands.find(&name) {
-                    Some(command) => self.command(command, &arguments, only_commands),
+                    Some(command) => self.command(command, &arguments, alone),
                     None => self.said.push(Said::Text(vec![Bit::Text(format!("/{name} {arguments}").trim_end().to_owned())])),
                 },
                 Line::Text(text) => {
@@ -200,23 +214,28 @@ impl Draft<'_> {
         }
         let full = existing(&self.typist.places, path);
         let shown = full.as_ref().map_or_else(|| path.to_owned(), |full| full.display().to_string());
-        let is_folder = full.is_some_and(|full| full.is_dir());
+        let is_folder = full.as_ref().is_some_and(|full| full.is_dir());
+        // Whoever names a link has not named what it leads to.
+        let consented = by_user && full.is_some_and(|full| self.typist.is_itself(&full));
         let (tool, mut input) = if is_folder { ("list", json!({"path": shown})) } else { ("read", json!({"filePath": shown})) };
         if let Some((first, last)) = lines.filter(|_| !is_folder) {
             input["offset"] = json!(first);
             input["limit"] = json!(last.saturating_sub(first).saturating_add(1));
         }
         self.later.push(Later::File { name, call: self.calls.len() });
-        self.calls.push(Needed { tool: tool.into(), input, consented: by_user });
+        self.calls.push(Needed { tool: tool.into(), input, consented });
     }
 
-    /// The user named an agent: that is leave to call it in this turn.
+    /// The user named an agent: that is leave to call it in this turn, if it can be called.
     fn name(&mut self, name: &str) {
         self.later.push(Later::Part(Part::Agent { name: name.to_owned() }));
-        self.allowed.push(Grant { key: "task".into(), pattern: name.to_owned(), exact: true });
         if self.typist.switches {
             self.agent = Some(name.to_owned());
         }
+        if !self.typist.is_callable(name) {
+            return;
+        }
+        self.allowed.push(Grant { key: "task".into(), pattern: name.to_owned(), exact: true });
         let tool = self.typist.dialect.tool();
         let hint = format!("Use the above message and context to generate a prompt and call the {tool} tool with subagent: {name}");
         self.later.push(Later::Part(Part::reminder(hint)));

@@ -110,7 +110,11 @@ impl Desk {
 
     async fn target(&self, go_on: bool, session: Option<&str>) -> Result<Option<Summary>, Failure> {
         if let Some(id) = session {
-            return self.find(id).await.map(Some);
+            let found = self.find(id).await?;
+            if !found.session.as_str().starts_with(id) && !self.how.quiet {
+                to_stderr(&format!("posse: {id} is an agent's session; your words go to {}, whose agent it is", found.session));
+            }
+            return Ok(Some(found));
         }
         if !go_on {
             return Ok(None);

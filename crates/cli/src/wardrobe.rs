@@ -234,7 +234,7 @@ impl Wardrobe {
             let memory = posse_config::memory(&self.places, scope, &agent.name);
             system.push(memory.text);
             let local = build::workspace_with(&self.places, &self.keeper, self.skills.folders()).map_err(Failure::into_words)?;
-            workspace = guarded(local.with_own_roots([memory.dir]));
+            workspace = guarded(local.with_own_roots(memory.own));
         }
         let options = (!agent.options.is_empty()).then(|| serde_json::Value::Object(agent.options.clone()));
         let params = Params { temperature: agent.temperature, top_p: agent.top_p, options };

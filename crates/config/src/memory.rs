@@ -15,8 +15,10 @@ use crate::{layer::open_regular, places::Places};
 /// An agent's notes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Memory {
-    /// Its own; it need not exist yet.
+    /// Where it is; it need not exist yet.
     pub dir: PathBuf,
+    /// The same where nobody has put a link in its way: only then may the agent write there unasked.
+    pub own: Option<PathBuf>,
     /// For the system prompt.
     pub text: String,
 }
@@ -47,7 +49,8 @@ pub fn memory(places: &Places, scope: MemoryScope, agent: &str) -> Memory {
         Some(notes) => text.push_str(&format!("{FILE} says:\n\n{notes}")),
         None => text.push_str(&format!("{FILE} does not exist yet.")),
     }
-    Memory { dir, text }
+    let own = (scope == MemoryScope::User || !leads_elsewhere(&dir, &places.project)).then(|| dir.clone());
+    Memory { dir, own, text }
 }
 
 /// Where an agent's notes are kept.
@@ -79,6 +82,11 @@ fn folder_name(agent: &str) -> String {
     }
     let digest = blake3::hash(agent.as_bytes()).to_hex();
     format!("{name}-{}", &digest[..8])
+}
+
+/// Whether there is a link on the way from the project. Whoever made the project may have put it there.
+fn leads_elsewhere(dir: &Path, project: &Path) -> bool {
+    dir.ancestors().take_while(|folder| *folder != project).any(Path::is_symlink)
 }
 
 /// The first part of the notes. In a project no link is followed: nobody knows who made it, and the text is shown unasked.

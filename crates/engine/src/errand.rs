@@ -2,7 +2,10 @@
 //!
 //! A refusal is told to the model in words it can act on; what passes becomes one `Command::Spawn`.
 
-use posse_session::{CallId, Command, EntryId, Errand, Hold, Kind, Part, Rules, Session, SessionId, Spawn, Status, Summary};
+use posse_session::{
+    Birth, CallId, Command, EntryId, Errand, Hold, Kind, Part, Rules, Session, SessionId, Spawn, Status, Summary, Touch, Verdict, judge,
+    key_of,
+};
 
 use crate::{hub::read, run::Run, work::TaskBirth};
 
@@ -23,6 +26,9 @@ impl Run {
         let mut note = String::new();
         let resumed = match &errand.resume {
             Some(id) => match self.resumable(session, id).await {
+                Ok((task, _, agent)) if !self.may_go_on(birth, &agent, &errand) => {
+                    return Err(format!("The task {task} is done by the agent `{agent}`. To go on with it, name that agent."));
+                }
                 Ok(found) => Some(found),
                 Err(words) if errand.or_new => {
                     note = format!("{words} A new session was started instead.");
@@ -63,6 +69,13 @@ impl Run {
             allowed,
         };
         Ok(Command::Spawn { call: call.clone(), task, round, spawn: Box::new(spawn), wait: true })
+    }
+
+    /// The call was judged by the agent it names; a task keeps its own, which may not be called by another name.
+    fn may_go_on(&self, birth: &Birth, agent: &str, errand: &Errand) -> bool {
+        let ceiling: Vec<&Rules> = self.outfit.ceiling.iter().chain(&birth.ceiling).collect();
+        let touch = [Touch::new(key_of(&errand.tool), agent)];
+        agent == errand.agent || judge(&errand.tool, &touch, None, &self.outfit.rules, &ceiling).decision.verdict == Verdict::Allow
     }
 
     /// This session's own limits.

@@ -45,8 +45,11 @@ impl Run {
         }
         // Whoever cannot be made ready is named, and who spoke before answers.
         if let Err(error) = self.change(draft, speaker.clone(), now).await {
-            let name = speaker.agent.as_deref().unwrap_or("the agent that was named");
-            self.notes.push(Part::reminder(format!("{name} could not answer this turn: {error}. Say so, and answer in its place.")));
+            let who = speaker.agent.as_ref().map(|agent| format!("The agent `{agent}`"));
+            let who = who.or(speaker.model.as_ref().map(|model| format!("The model `{model}`"))).unwrap_or_default();
+            let why = error.to_string();
+            let why = why.trim_end_matches('.');
+            self.notes.push(Part::reminder(format!("{who} could not answer this turn: {why}. Say so, and answer in its place.")));
         }
         self.speaker = speaker;
     }

@@ -389,6 +389,10 @@ impl Tree {
                 break;
             }
         }
+        // A limit that left nothing to build on is no success.
+        if attended.how == How::Limit && attended.texts.is_empty() {
+            attended.how = How::Failed;
+        }
         Ok(attended)
     }
 }

@@ -118,9 +118,9 @@ impl Queue {
         self.waiting.iter().find(|waiting| waiting.id == *entry)
     }
 
-    /// Something waits that a step could take.
+    /// Something waits that a turn could begin with. What came later does not overtake words that are still looked at.
     pub(crate) fn is_ready(&self) -> bool {
-        self.waiting.iter().any(|waiting| !waiting.typed)
+        self.waiting.iter().min_by_key(|waiting| waiting.priority).is_some_and(|first| !first.typed)
     }
 
     /// Entries whose words were not looked at yet.

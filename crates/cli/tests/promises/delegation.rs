@@ -138,7 +138,7 @@ fn a_childs_own_steps_end_in_one_closing_step_and_the_run_is_done() {
     let shown = run_json(&world, &["go"], 0);
     let (child, result) = (&shown["tree"][1], shown["result"].as_str().unwrap());
     assert_eq!((&child["steps"], &shown["status"], shown.get("error")), (&json!(3), &json!("done"), None), "{shown}");
-    assert!(matches!(child["status"].as_str().unwrap(), "completed" | "limit"), "{child}");
+    assert_eq!(child["status"], "completed", "{child}");
     let blocks: Vec<&str> = result.split("\n\n").collect();
     assert_eq!((blocks[0], blocks.len()), ("this far I came", 3), "{result}");
     assert!(blocks[1].starts_with("limit: ") && blocks[1].contains("step limit"), "{result}");
@@ -470,39 +470,42 @@ fn one_task_is_not_given_two_things_at_once() {
 
 #[test]
 fn a_limit_of_the_tree_is_said_in_the_childs_result() {
-    for (first, words, status) in [("on it", "limit: ", "limit"), ("", "The task failed before it was done: ", "failed")] {
+    let table = [
+        (["on it", "still on it"], "still on it\n\nlimit: ", "completed"),
+        (["on it", ""], "on it\n\nlimit: ", "completed"),
+        (["", ""], "The task failed before it was done: ", "failed"),
+    ];
+    for (texts, words, status) in table {
         let world = World::new(move |seen: &Seen| match (prompt(seen), seen.steps()) {
             ("go", 0) => Answer::calls([agent("general", "d", "work")]),
             ("go", _) => Answer::text(seen.last_results()[0]),
             (_, step) => {
                 let more = call("bash", json!({"command": format!("echo {step}")}));
-                if first.is_empty() { Answer::calls([more]) } else { Answer::text(first).and(more) }
+                if texts[step].is_empty() { Answer::calls([more]) } else { Answer::text(texts[step]).and(more) }
             }
         });
         let shown = run_json(&world, &["--max-steps", "3", "go"], 3);
         let result = shown["result"].as_str().unwrap();
-        assert!(result.contains(words) && result.contains("3 steps") && result.contains("task_id: ses_"), "{result}");
-        assert_eq!((result.starts_with("on it\n\nlimit: "), &shown["tree"][1]["status"]), (!first.is_empty(), &json!(status)), "{result}");
+        assert!(result.starts_with(words) && result.contains("3 steps") && result.contains("task_id: ses_"), "{result}");
+        let told = world.posse(&["sessions", "show", shown["session"].as_str().unwrap(), "--format", "json"]).expect_code(0).json();
+        let end = told["events"].as_array().unwrap().iter().find(|event| event["type"] == "task_notification").unwrap().clone();
+        assert_eq!(end["status"], status, "{end}");
     }
 }
 
 #[test]
-fn a_person_speaks_to_an_agent_of_a_team_and_the_team_may_go_on_with_it() {
-    let world = World::new(|seen: &Seen| match (prompt(seen), seen.user_texts().len(), seen.steps()) {
-        ("go", 1, _) => errand(seen, [agent("general", "d", "first part")]),
-        ("go", 2, 2) => {
-            let id = id_in(seen.results().last().map(|block| format!("{block:?}")).unwrap().as_str());
-            Answer::calls([call("agent", json!({"description": "d", "prompt": "last part", "subagent_type": "general", "task_id": id}))])
-        }
-        ("go", _, _) => Answer::text(seen.last_results()[0]),
-        (_, _, _) => Answer::text(&format!("heard {:?}", seen.user_texts())),
+fn words_for_an_agents_session_go_to_its_root_and_it_is_said_so() {
+    let world = World::new(|seen: &Seen| match prompt(seen) {
+        "go" if seen.user_texts().len() == 1 => errand(seen, [agent("general", "d", "work")]),
+        _ => Answer::text(&format!("heard {:?}", seen.user_texts())),
     });
-    let child = run_json(&world, &["go"], 0)["tree"][1]["session"].as_str().unwrap().to_owned();
-    let done = world.run(&["-s", &child, "a word from me"]);
-    assert_eq!(done.code, Some(0), "{done:#?}");
-    assert_eq!(done.out, "heard [\"first part\", \"a word from me\"]\n");
-    let later = run_json(&world, &["-c", "go on"], 0);
-    assert!(later["result"].as_str().unwrap().starts_with(r#"heard ["first part", "a word from me", "last part"]"#), "{later}");
+    let shown = run_json(&world, &["go"], 0);
+    let (root, child) = (shown["session"].as_str().unwrap(), shown["tree"][1]["session"].as_str().unwrap());
+    let done = world.run(&["-s", child, "a word"]).expect_code(0);
+    assert_eq!(done.out, "heard [\"go\", \"a word\"]\n");
+    assert!(done.err.contains(&format!("{child} is an agent's session; your words go to {root}")), "{}", done.err);
+    let said = world.run(&["-s", &root[..root.len() - 2], "a word"]).expect_code(0);
+    assert!(!said.err.contains("your words go to"), "{}", said.err);
 }
 
 #[test]

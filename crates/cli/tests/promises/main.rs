@@ -8,6 +8,7 @@ mod agents;
 mod asks;
 mod commands;
 mod config;
+mod definitions;
 mod delegation;
 mod exits;
 mod export;

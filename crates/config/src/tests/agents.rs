@@ -97,7 +97,8 @@ fn every_source_is_read() {
     assert_eq!(own(&load(&quiet)), ["below", "deep/ours", "of-project", "top"]);
 }
 
-/// CC-055..067, 071: every key of every family, in a head and in JSON.
+/// CC-055, CC-056, CC-057, CC-058, CC-059, CC-060, CC-061, CC-062, CC-063, CC-064, CC-065, CC-066, CC-067, CC-071: every key of every
+/// family, in a head and in JSON.
 #[test]
 fn every_key_is_kept() {
     let head = "---
