@@ -62,15 +62,24 @@ const TEAM_APPENDS_MAX: usize = 60;
 
 #[test]
 fn a_team_that_dies_at_any_append_is_finished_with_one_result_for_each_task() {
+    die_at_every_append(&PARALLEL);
+}
+
+#[test]
+fn a_task_that_goes_on_and_dies_at_any_append_hears_every_prompt_once() {
+    die_at_every_append(&AGAIN);
+}
+
+fn die_at_every_append(story: &'static Story) {
     thread::scope(|scope| {
-        let points = ["before_append", "after_append"].map(|point| scope.spawn(move || die_at_every(point)));
+        let points = ["before_append", "after_append"].map(|point| scope.spawn(move || die_at_every(story, point)));
         points.into_iter().for_each(|point| point.join().unwrap());
     });
 }
 
-fn die_at_every(point: &'static str) {
+fn die_at_every(story: &'static Story, point: &str) {
     for count in 1..TEAM_APPENDS_MAX {
-        let mut team = Team::new(format!("{point}:{count}"));
+        let mut team = Team::new(story, format!("{point}:{count}"));
         let dead = team.live(&[("POSSE_CRASH_AT", &format!("{point}:{count}"))]);
         let lived = dead.signal.is_none();
         team.finish();
@@ -87,10 +96,10 @@ fn a_team_that_is_killed_again_and_again_is_finished_too() {
     let seed = env_number("POSSE_SEED").unwrap_or(7);
     let mut rng = Rng::with_seed(seed);
     for round in 0..TEAM_ROUNDS {
-        let mut team = Team::new(format!("POSSE_SEED={seed}, round {round}"));
+        let mut team = Team::new(&PARALLEL, format!("POSSE_SEED={seed}, round {round}"));
         for _ in 0..rng.usize(1..=DEATHS_MAX) {
             let (point, passes) = POINTS[rng.usize(0..POINTS.len())];
-            let count = rng.usize(1..=if passes == CALLS { TEAM.len() } else { passes });
+            let count = rng.usize(1..=if passes == CALLS { PARALLEL.marks.len() } else { passes });
             team.live(&[("POSSE_CRASH_AT", &format!("{point}:{count}"))]);
         }
         team.finish();
@@ -99,20 +108,33 @@ fn a_team_that_is_killed_again_and_again_is_finished_too() {
 
 /// Sessions of a team that die a few times each.
 const TEAM_ROUNDS: usize = 12;
-/// Each does one thing that leaves a mark. The last is one more level down.
-const TEAM: [&str; 3] = ["one", "two", "deep"];
+
+/// What a team does, and what must be left of it.
+struct Story {
+    model: fn(&Seen) -> Answer,
+    sessions: usize,
+    /// Of everything that leaves a mark.
+    marks: &'static [&'static str],
+    /// How often an agent that is below the root is spoken to.
+    prompts: usize,
+}
 
 /// A root, two agents, and an agent of the second's own.
+static PARALLEL: Story = Story { model: team_model, sessions: 4, marks: &["one", "two", "deep"], prompts: 1 };
+/// One agent that is given more to do once it has answered.
+static AGAIN: Story = Story { model: again_model, sessions: 2, marks: &["one", "more"], prompts: 2 };
+
 struct Team {
     world: World,
+    story: &'static Story,
     what: String,
 }
 
 impl Team {
-    fn new(what: String) -> Team {
+    fn new(story: &'static Story, what: String) -> Team {
         let chief = json!({"mode": "subagent", "prompt": "You pass it on.", "permission": {"task": "allow"}});
         let config = World::with().config("permission", json!({"*": "allow"})).config("agent", json!({ "chief": chief }));
-        Team { world: config.script(team_model), what }
+        Team { world: config.script(story.model), story, what }
     }
 
     fn root(&self) -> Option<String> {
@@ -147,7 +169,7 @@ impl Team {
         assert_eq!(shown["status"], "done", "{what}: {shown}");
         let tree = shown["tree"].as_array().unwrap();
         let agents: Vec<&str> = tree.iter().map(|entry| entry["agent"].as_str().unwrap()).collect();
-        assert_eq!(tree.len(), 4, "{what}: {agents:?}: no child twice, none forgotten: {shown}");
+        assert_eq!(tree.len(), self.story.sessions, "{what}: {agents:?}: no child twice, none forgotten: {shown}");
         assert!(tree.iter().all(|entry| entry["status"] == "completed"), "{what}: {shown}");
         let witness = std::fs::read_to_string(self.world.project.join("witness")).unwrap_or_default();
         let mut marks: Vec<&str> = witness.lines().collect();
@@ -156,9 +178,9 @@ impl Team {
         marks.dedup();
         assert_eq!(ran, marks.len(), "{what}: something ran twice:\n{witness}");
         let results = shown["result"].as_str().unwrap();
-        for name in TEAM {
+        for name in self.story.marks {
             let claims = results.matches(&format!("did {name}.")).count();
-            assert!(claims <= 1 && (claims == 0 || marks.contains(&name)), "{what}: {name} is said to be done: {results}\n{witness}");
+            assert!(claims <= 1 && (claims == 0 || marks.contains(name)), "{what}: {name} is said to be done: {results}\n{witness}");
         }
         self.expect_one_end_for_each_task(tree);
         let left = self.world.processes_left_after(ORPHANS_MAX);
@@ -178,9 +200,9 @@ impl Team {
                 found.sort();
                 found
             };
-            let children = tree.iter().filter(|other| other["parent"] == json!(id)).count();
-            assert_eq!((of("task_started"), children), (of("task_notification"), of("task_started").len()), "{}", self.what);
-            assert_eq!(events.iter().filter(|event| event["type"] == "queued").count(), 1, "{}: {id} heard one prompt", self.what);
+            assert_eq!(of("task_started"), of("task_notification"), "{}", self.what);
+            let prompts = if entry["parent"].is_null() { 1 } else { self.story.prompts };
+            assert_eq!(events.iter().filter(|event| event["type"] == "queued").count(), prompts, "{}: {id} heard each once", self.what);
         }
     }
 }
@@ -196,6 +218,22 @@ fn team_model(seen: &Seen) -> Answer {
         }
         (name, 0) => Answer::call("bash", json!({"command": format!("echo {name} >> witness; sleep 0.02; echo did {name}.")})),
         (_, _) => Answer::text(&results()),
+    }
+}
+
+fn again_model(seen: &Seen) -> Answer {
+    let give = |prompt: &str| json!({"description": prompt, "prompt": prompt, "subagent_type": "general"});
+    let did = |name: &str| Answer::call("bash", json!({"command": format!("echo {name} >> witness; sleep 0.02; echo did {name}.")}));
+    match (seen.user_texts()[0], seen.steps()) {
+        ("go", 0) => Answer::calls([call("agent", give("one"))]),
+        ("go", 1) => {
+            let mut more = give("more");
+            more["task_id"] = json!(seen.last_results()[0].split("task_id: ").last().unwrap());
+            Answer::calls([call("agent", more)])
+        }
+        ("one", 0) => did("one"),
+        ("one", 2) => did("more"),
+        (_, _) => Answer::text(&seen.last_results().join("\n")),
     }
 }
 

@@ -372,7 +372,7 @@ impl Tree {
             usage: round.usage,
         };
         let mut said = match (round.how, round.reply) {
-            (How::Completed | How::Limit, Some(reply)) => log.read(session.id(), reply - 1, 1).await?,
+            (How::Completed, Some(reply)) => log.read(session.id(), reply - 1, 1).await?,
             // It did not get to its last words: what it had said is better than nothing.
             _ => read_all(log, session.id(), 0).await?,
         };

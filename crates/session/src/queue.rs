@@ -131,6 +131,9 @@ impl Queue {
     /// What the next step takes. Inside a turn everything due at a step boundary steers it; at a turn's start one user's
     /// or agent's entry is answered, or all waiting notices together.
     pub(crate) fn due(&self, inside_turn: bool) -> Vec<EntryId> {
+        if !inside_turn && !self.is_ready() {
+            return Vec::new();
+        }
         let mut due: Vec<&Waiting> = {
             let due = |waiting: &&Waiting| !waiting.typed && (!inside_turn || waiting.delivery == Delivery::NextStep);
             self.waiting.iter().filter(due).collect()

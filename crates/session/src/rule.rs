@@ -279,8 +279,16 @@ pub(crate) fn matches_pattern(touch: &Touch, pattern: &str) -> bool {
         Some(domain) if touch.key == "webfetch" => {
             host_of(&touch.pattern).is_some_and(|host| wildcard(&host, &domain.to_ascii_lowercase()))
         }
+        // Names of agents and skills are matched however they are spelled, so that no spelling gets around a deny.
+        _ if matches!(touch.key.as_str(), "task" | "skill") => wildcard(&folded(&touch.pattern), &folded(pattern)),
         _ => wildcard(&touch.pattern, pattern),
     }
+}
+
+/// A name without what tells its spellings apart; another name of one of ours is ours.
+fn folded(name: &str) -> String {
+    let folded: String = name.chars().filter(|letter| !matches!(letter, '-' | '_' | ' ')).flat_map(char::to_lowercase).collect();
+    if folded == "generalpurpose" { "general".to_owned() } else { folded }
 }
 
 /// The host of an address, in lower case and without user, port and brackets.

@@ -364,3 +364,28 @@ fn a_poll_may_be_repeated() {
         assert_eq!(play.last_facts(), expected);
     }
 }
+
+/// Names of agents and skills are matched however they are spelled: no spelling gets around a deny, and none misses an allow.
+#[test]
+fn agents_and_skills_are_matched_however_they_are_spelled() {
+    use Verdict::{Allow, Deny};
+    let verdict = |key: &str, name: &str, pattern: &str, action: Verdict| {
+        let other = if action == Deny { Allow } else { Deny };
+        let rules = Rules(vec![rule(key, "*", other), rule(key, pattern, action)]);
+        rules.judge(&Touch::new(key, name)).verdict
+    };
+    for (key, name, pattern) in [
+        ("task", "explore", "Explore"),
+        ("task", "code-reviewer", "code_reviewer"),
+        ("task", "code-reviewer", "Code Reviewer"),
+        ("task", "code-reviewer", "Code*"),
+        ("task", "general", "general-purpose"),
+        ("task", "general", "General Purpose"),
+        ("skill", "pdf", "PDF"),
+        ("skill", "kit:pdf-forms", "kit:*"),
+    ] {
+        assert_eq!(verdict(key, name, pattern, Deny), Deny, "{key} {name} {pattern}");
+        assert_eq!(verdict(key, name, pattern, Allow), Allow, "{key} {name} {pattern}");
+    }
+    assert_eq!(verdict("edit", "a-b", "A_B", Deny), Allow, "files are spelled as they are");
+}

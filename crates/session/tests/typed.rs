@@ -20,11 +20,19 @@ fn typed_words_are_expanded_before_they_are_due() {
     assert_eq!(play.state(), "owed: model 0 | queue: e1 | round 1 open");
     play.run("step; reply; conclude");
     assert_eq!(play.state(), "settled | round 1 completed");
-    // Others go ahead of words that are still looked at.
+    // What came later does not overtake words that are still looked at; what is more urgent does.
     let mut play = Play::of("say typed; say");
-    assert_eq!(play.state(), "owed: expand e1, model 0 | queue: e1, e2 | round 1 open");
-    play.run("step; reply; expand e1 words; step; reply; conclude");
+    assert_eq!(play.state(), "owed: expand e1 | queue: e1, e2 | round 1 open");
+    play.run("expand e1 words; step");
+    assert_eq!(play.last_facts(), "step 0 [e1]");
+    play.run("reply; step; reply; conclude");
     assert_eq!(play.state(), "settled | round 1 completed");
+    assert_eq!(Play::of("say typed; say now").state(), "owed: expand e1, model 0 | queue: e1, e2 | round 1 open");
+    // Inside a turn nobody waits for words that are still looked at.
+    let mut play = Play::of("say; step; reply +touch; say typed; say; start; finish ok; step");
+    assert_eq!(play.last_facts(), "step 1 [e3]");
+    play.run("reply");
+    assert_eq!(play.state(), "owed: expand e2 | queue: e2 | round 1 open");
 }
 
 #[test]

@@ -29,6 +29,7 @@ fn a_file_that_is_named_comes_after_the_words_and_a_range_of_it_alone() {
         .file("notes.txt", &numbered(40))
         .file("src/deep/mod.rs", "fn deep() {}\n")
         .file("two words.txt", "spaced\n")
+        .config("command", json!({"look": {"template": "and at @notes.txt"}}))
         .script(|_: &Seen| Answer::text("ok"));
     let rows: [(&str, &str, &[&str], &[&str]); 8] = [
         ("see @notes.txt.", "notes.txt:", &["line 1\n", "line 40"], &[]),
@@ -53,6 +54,8 @@ fn a_file_that_is_named_comes_after_the_words_and_a_range_of_it_alone() {
     }
     world.run(&["@notes.txt and @notes.txt and @src/deep/mod.rs"]).expect_code(0);
     assert_eq!(attached(&world.model.last()).len(), 2, "each once");
+    world.run(&["see @notes.txt\n/look\nand @notes.txt"]).expect_code(0);
+    assert_eq!(attached(&world.model.last()).len(), 1, "whoever names it: {:?}", world.model.last().user_texts());
 }
 
 #[test]
@@ -241,15 +244,62 @@ fn what_a_model_writes_to_another_agent_names_files_and_nothing_more() {
         .config("command", json!({"hello": {"template": "expanded"}}))
         .config("permission", json!({"read": {"*": "allow", "secret.txt": "deny", "*.env": "ask"}}))
         .script(move |seen: &Seen| match prompt(seen) {
-            "go" => errand(seen, [agent("general", "d", words)]),
+            "go" => errand(seen, [agent("general", "d", words), agent("general", "d", "@explore do it")]),
             _ => Answer::text("done"),
         });
     let done = world.run(&["--format", "json", "go"]).expect_code(4).json();
-    assert_eq!(done["tree"].as_array().unwrap().len(), 2, "{done:#}");
+    assert_eq!(done["tree"].as_array().unwrap().len(), 3, "{done:#}");
+    assert_eq!(requests_of(&world, "@explore do it")[0].user_texts(), ["@explore do it"], "and nobody is run by it");
     let child = &requests_of(&world, words)[0];
     let texts = child.user_texts();
     assert_eq!(texts[0], words, "exactly the call's prompt");
     assert!(texts.iter().any(|text| text.contains("the notes")), "{texts:?}");
     assert!(!texts.iter().any(|text| text.contains("the secret") || text.contains("KEY=1")), "{texts:?}");
     assert!(!texts.iter().any(|text| text.contains("call the agent tool")), "{texts:?}");
+}
+
+#[test]
+fn a_link_that_is_named_is_not_leave_to_read_what_it_leads_to() {
+    let world = World::with().file(".env", "KEY=1\n").file("real/notes.txt", "the notes\n").script(|_: &Seen| Answer::text("ok"));
+    std::fs::write(world.home.join("secret.txt"), "the secret\n").unwrap();
+    let link = |to: &std::path::Path, name: &str| std::os::unix::fs::symlink(to, world.project.join(name)).unwrap();
+    link(&world.home.join("secret.txt"), "README.md");
+    link(&world.home, "docs");
+    link(std::path::Path::new(".env"), "settings");
+    link(std::path::Path::new("real"), "short");
+    for typed in ["see @README.md", "see @docs/secret.txt", "see @settings"] {
+        world.run(&[typed]).expect_code(4);
+        let last = world.model.last();
+        assert!(
+            !last.user_texts().iter().any(|text| text.contains("the secret") || text.contains("KEY=1")),
+            "{typed}: {:?}",
+            last.user_texts()
+        );
+        assert!(beside(&last)[0].contains("could not be attached"), "{typed}: {:?}", beside(&last));
+    }
+    world.run(&["see @short/notes.txt"]).expect_code(0);
+    assert!(attached(&world.model.last())[0].contains("the notes"), "what rules allow needs no leave");
+    world.run(&["see @~/secret.txt"]).expect_code(0);
+    assert!(attached(&world.model.last())[0].contains("the secret"), "under its own name it was named");
+}
+
+#[test]
+fn what_is_no_text_is_named_and_not_waited_for() {
+    let world = World::new(|_: &Seen| Answer::text("ok"));
+    assert!(std::process::Command::new("mkfifo").arg(world.project.join("pipe")).status().unwrap().success());
+    std::fs::write(world.project.join("data.bin"), [0u8, 159, 146, 150, 0, 1]).unwrap();
+    for name in ["pipe", "/dev/zero", "data.bin"] {
+        world.run(&[&format!("see @{name}")]).expect_code(0);
+        let words = beside(&world.model.last());
+        assert!(words.len() == 1 && words[0].starts_with(&format!("The user named {name}, which could not be attached: ")), "{words:?}");
+    }
+}
+
+#[test]
+fn an_agent_that_no_model_can_call_is_only_named() {
+    let world = World::new(|_: &Seen| Answer::text("ok"));
+    for typed in ["as @plan would say", "like @build does", "what is @title for?"] {
+        world.run(&[typed]).expect_code(0);
+        assert_eq!(world.model.last().user_texts(), [typed]);
+    }
 }

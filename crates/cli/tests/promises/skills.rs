@@ -193,10 +193,32 @@ fn a_fork_that_fails_says_so_and_one_among_words_is_summed_up() {
     let failed = world.run(&["/audit-auth broken"]);
     assert!(format!("{}{}", failed.out, failed.err).contains("no such thing"), "{failed:#?}");
     assert_eq!(world.run(&["/audit-auth it\nand tell me"]).expect_code(0).out, "summed up\n", "with other words a model is asked");
-    let two = world.run(&["/audit-auth one\n/audit-auth two"]).expect_code(0);
-    let words: Vec<String> = world.model.requests().iter().map(|seen| prompt(seen).lines().next().unwrap().to_owned()).collect();
-    assert_eq!(words[words.len() - 2..], ["Audit one.", "Audit two."], "{words:?}");
-    assert!(two.out.contains("fine"), "{two:#?}");
+    let words = || world.model.requests().iter().map(|seen| prompt(seen).lines().next().unwrap().to_owned()).collect::<Vec<_>>();
+    // Of two answers neither is the answer, and an inline command wants one.
+    world.write(".posse/commands/say.md", "Say $1");
+    for typed in ["/audit-auth one\n/audit-auth two", "/audit-auth one\n/say two"] {
+        assert_eq!(world.run(&[typed]).expect_code(0).out, "summed up\n", "{typed}: {:?}", words());
+    }
+    assert!(words().contains(&"Audit two.".to_owned()), "{:?}", words());
+    assert!(world.model.last().user_texts().contains(&"Say two"), "{:?}", world.model.last().user_texts());
+}
+
+#[test]
+fn a_fork_that_is_killed_at_any_append_still_gives_its_answer_and_asks_no_primary() {
+    for append in 1..40 {
+        let world = forking("", |seen: &Seen| Answer::text(&format!("{} holes", seen.user_texts().len())));
+        let died = world.command(&["run", "/audit-auth it"]).env("POSSE_CRASH_AT", &format!("after_append:{append}")).run();
+        if died.signal.is_none() {
+            assert!(3 < append && died.out == "1 holes\n", "append {append}: {died:#?}");
+            return;
+        }
+        let sessions = world.posse(&["sessions", "list", "--format", "json"]).expect_code(0).json();
+        let resumed = world.posse(&["sessions", "resume", sessions[0]["session"].as_str().unwrap()]).expect_code(0);
+        assert!(resumed.out.ends_with(" holes\n") && !resumed.out.contains("task_id"), "append {append}: {resumed:#?}");
+        let asked = world.model.requests();
+        assert!(asked.iter().all(|seen| prompt(seen).starts_with("Audit it.")), "append {append}: {asked:#?}");
+    }
+    panic!("a run has an end");
 }
 
 #[test]
@@ -301,4 +323,23 @@ fn an_agents_opening_words_come_after_the_users_as_a_block_of_their_own() {
     world.run(&["-c", "more"]).expect_code(0);
     let again = world.model.last().user_texts().iter().filter(|text| text.contains("Look at the board")).count();
     assert_eq!(again, 1, "said once, at the start: {:?}", world.model.last().user_texts());
+}
+
+#[test]
+fn notes_behind_a_link_of_the_projects_are_not_the_agents_own() {
+    let agents = json!({"keeper": {"mode": "primary", "description": "d", "prompt": "p", "memory": "project"}});
+    for (link, below) in [(".posse/agent-memory/keeper", ""), (".posse/agent-memory", "keeper/"), (".posse", "agent-memory/keeper/")] {
+        let world = World::with().config("agent", agents.clone()).script(obedient);
+        let elsewhere = world.home.join("keys");
+        std::fs::create_dir_all(elsewhere.join(below)).unwrap();
+        std::fs::write(elsewhere.join(format!("{below}MEMORY.md")), "a private note\n").unwrap();
+        let link = world.project.join(link);
+        std::fs::create_dir_all(link.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, &link).unwrap();
+        for path in [link.join(format!("{below}new")), elsewhere.join(format!("{below}new"))] {
+            world.run(&["--agent", "keeper", &format!("write {}", json!({"filePath": path, "content": "x"}))]).expect_code(4);
+        }
+        assert!(!elsewhere.join(format!("{below}new")).exists(), "{link:?}");
+        assert!(!world.model.last().system.contains("a private note"), "{link:?}");
+    }
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::{
     delegation::{prompt, requests_of},
-    support::{Answer, Block, Seen, World},
+    support::{Answer, Api, Block, Seen, World},
 };
 
 /// What the model is told after every agent that the user ran.
@@ -326,6 +326,36 @@ fn a_command_line_in_a_template_runs_under_the_users_rules() {
 }
 
 #[test]
+fn the_command_of_the_handbook_does_what_the_handbook_says() {
+    let handbook = include_str!("../../../../docs/commands.md");
+    let example = handbook.split("```markdown\n").nth(1).unwrap().split("```").next().unwrap();
+    for api in [Api::Anthropic, Api::OpenAi] {
+        let world = World::with().api(api).file("src/login.rs", "fn login() {}\n").script(echo);
+        std::fs::create_dir_all(world.posse_home.join("commands")).unwrap();
+        std::fs::write(world.posse_home.join("commands/look.md"), example).unwrap();
+        world.run(&["/look src/login.rs unchecked input"]).expect_code(0);
+        let last = world.model.last();
+        let text = said(&last)[0];
+        assert!(text.starts_with("Review @src/login.rs for unchecked input. The last commits were:\n"), "{api:?}: {text}");
+        assert!(text.trim_end().ends_with(" init") || text.contains(" init\n"), "{api:?}: {text}");
+        assert!(last.user_texts().iter().any(|text| text.contains("The user attached src/login.rs:") && text.contains("fn login() {}")), "{api:?}");
+        assert!(!last.tools.contains(&"edit".to_owned()), "{api:?}: plan answers");
+    }
+}
+
+#[test]
+fn an_agent_that_the_user_ran_is_told_alike_in_both_protocols() {
+    for api in [Api::Anthropic, Api::OpenAi] {
+        let world = World::with().api(api).file(".opencode/command/explore.md", EXPLORE).script(echo);
+        world.run(&["/explore TypeScript files\n/explore tests"]).expect_code(0);
+        let last = world.model.last();
+        assert_eq!((world.model.requests().len(), last.calls().len(), last.results().len()), (3, 2, 2), "{api:?}");
+        assert_eq!(last.user_texts().iter().filter(|text| text.contains(FOLLOW_UP)).count(), 2, "{api:?}: {:?}", last.user_texts());
+        assert_eq!(world.run(&["-c", "thanks"]).expect_code(0).code, Some(0), "{api:?}: and the conversation goes on");
+    }
+}
+
+#[test]
 fn what_the_rules_forbid_in_a_template_is_said_in_its_place_and_what_they_ask_about_is_counted() {
     let commands = json!({"wipe": {"template": "Result: !`rm -rf keep.txt`."}, "push": {"template": "Result: !`git push origin`."}});
     let plan = World::with().config("command", commands).file("keep.txt", "kept");
@@ -426,6 +456,100 @@ fn the_model_and_the_rights_of_a_subtask_are_its_childs() {
     let denied = done["denied"].as_array().unwrap();
     assert_eq!(denied.len(), 1, "only the primary had no leave: {done:#}");
     assert_eq!(root, &done["session"], "{done:#}");
+}
+
+#[test]
+fn who_cannot_answer_a_command_is_named_and_the_sessions_agent_answers() {
+    let commands = json!({
+        "who": {"template": "do it", "agent": "nobody"},
+        "what": {"template": "do it", "model": "mock/none"},
+        "both": {"template": "do it", "model": "mock/none", "agent": "general"},
+    });
+    let world = World::with().config("command", commands).script(|_: &Seen| Answer::text("ok"));
+    for (typed, words) in [
+        ("/who", "The agent `nobody` could not answer this turn: There is no agent named `nobody`. Say so, and answer in its place."),
+        ("/what", "The model `mock/none` could not answer this turn: unknown model `mock/none`"),
+    ] {
+        world.run(&[typed]).expect_code(0);
+        let last = world.model.last();
+        assert!(said(&last) == ["do it"] && reminders(&last)[0].contains(words), "{typed}: {:?}", last.user_texts());
+    }
+    world.run(&["/both"]).expect_code(0);
+    let last = world.model.last();
+    assert!(last.last_results()[0].starts_with("Tool execution failed: unknown model `mock/none`"), "{:?}", last.last_results());
+}
+
+#[test]
+fn what_a_command_allows_is_not_more_than_was_meant() {
+    let template = "write {\"filePath\": \"$1\", \"content\": \"x\"}";
+    let commands = json!({
+        "put": {"template": template, "allowed-tools": "Edit, Write"},
+        "sub": {"template": template, "agent": "general", "allowed-tools": "Edit, Write"},
+    });
+    let world = World::with().config("command", commands).script(|seen: &Seen| {
+        match (prompt(seen).strip_prefix("write "), seen.last_results().first()) {
+            (_, Some(result)) => Answer::text(result),
+            (Some(input), None) => Answer::call("write", serde_json::from_str(input).unwrap()),
+            _ => Answer::text("ok"),
+        }
+    });
+    for (command, file, code) in [
+        ("put", "posse.json", 4),
+        ("put", ".posse/agents/new.md", 4),
+        ("put", "../out.txt", 4),
+        ("sub", "posse.json", 4),
+        ("sub", "../out.txt", 4),
+        ("put", "plain.txt", 0),
+    ] {
+        world.run(&[&format!("/{command} {file}")]).expect_code(code);
+        assert_eq!(world.project.join(file).exists(), code == 0, "/{command} {file}");
+    }
+    // Whoever plans has nobody edit.
+    let planned = world.run(&["--agent", "plan", "/sub planned.txt"]).expect_code(0);
+    assert!(planned.err.contains("denied by edit(*) from agent plan") && !world.project.join("planned.txt").exists(), "{planned:#?}");
+}
+
+#[test]
+fn a_command_that_is_interrupted_is_not_lost_and_one_that_is_posted_is_run_by_the_owner() {
+    let commands = json!({
+        "slow": {"template": "got !`touch begun; sleep 600`"},
+        "hello": {"template": "expanded $1"},
+        "sub": {"template": "subbed $1", "agent": "general"},
+    });
+    let world = World::with().config("command", commands).script(|seen: &Seen| match (prompt(seen), seen.steps()) {
+        ("wait", 0) => Answer::call("bash", json!({"command": "until test -e go; do sleep 0.05; done", "description": "d"})),
+        _ => Answer::text("ok"),
+    });
+    let running = world.start(&["run", "/slow"]);
+    wait_for(&world, "begun");
+    running.interrupt();
+    assert_eq!(running.wait(Duration::from_secs(30)).code, Some(130));
+    assert!(world.model.requests().is_empty());
+    world.run(&["-c", "hello"]).expect_code(0);
+    let last = world.model.last();
+    assert!(last.user_texts().contains(&"hello"), "{:?}", last.user_texts());
+    assert!(last.user_texts().iter().any(|text| text.starts_with("got ") && text.contains("cut off")), "{:?}", last.user_texts());
+
+    let asked = world.model.requests().len();
+    let owner = world.start(&["run", "wait"]);
+    assert!(world.model.wait_for_requests(asked + 1));
+    let letter = world.start(&["run", "-c", "/hello you\n/sub it"]);
+    assert!(letter.wait_for_err("posting to it", Duration::from_secs(30)), "{}", letter.err_so_far());
+    world.write("go", "");
+    assert_eq!((letter.wait(Duration::from_secs(60)).code, owner.wait(Duration::from_secs(60)).code), (Some(0), Some(0)));
+    let words: Vec<String> = first_words(&world).split_off(asked);
+    assert_eq!(words.iter().filter(|words| *words == "subbed it").count(), 1, "{words:?}");
+    assert!(world.model.last().user_texts().contains(&"expanded you"), "{:?}", world.model.last().user_texts());
+}
+
+/// Waits until a file of the project is there.
+#[track_caller]
+fn wait_for(world: &World, file: &str) {
+    let end = std::time::Instant::now() + Duration::from_secs(30);
+    while !world.project.join(file).exists() {
+        assert!(std::time::Instant::now() < end, "{file} never came");
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 #[test]
