@@ -210,6 +210,7 @@ mod tests {
                 ceiling: Vec::new(),
                 above: Default::default(),
                 depth: 0,
+                strict_shell: false,
             },
         )];
         for (at, call, path, before, after) in edits {

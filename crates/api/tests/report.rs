@@ -96,7 +96,7 @@ fn tasks_have_their_lines_in_the_stream() {
     let story = Story::root("ses_r")
         .delegates("call_1", "ses_a", "explore", None)
         .and(Event::Detached { task: SessionId::new("ses_a") })
-        .and(Event::TaskStopped { task: SessionId::new("ses_a"), by: By::User });
+        .and(Event::TaskStopped { task: SessionId::new("ses_a"), by: By::User, hold: None });
     let found = lines(story.facts.iter().map(|record| record.event.clone()).collect());
     let told: Vec<(&Value, &Value, &Value, &Value)> =
         found.iter().map(|line| (&line["type"], &line["seq"], &line["task"], &line["status"])).collect();

@@ -8,11 +8,12 @@ mod create;
 mod draft;
 mod show;
 
-use posse_config::Agents;
+use posse_config::{Agents, Config};
 use posse_session::{Agent, AgentMode};
 
 use crate::{
-    args::{AgentsCmd, Listing},
+    args::{AgentsCmd, How, Listing},
+    build,
     exit::{Exit, Failure},
     internal::Setting,
     print::{flat, to_stderr, to_stdout},
@@ -31,11 +32,17 @@ pub(crate) async fn agents(command: AgentsCmd) -> Result<Exit, Failure> {
 }
 
 fn list(format: Listing) -> Result<Exit, Failure> {
-    let Setting { agents, .. } = Setting::here()?;
+    let Setting { agents, config, .. } = Setting::here()?;
     if format == Listing::Json {
         to_stdout(&serde_json::to_string(agents.list()).unwrap_or_default());
     } else {
         rows(&agents).iter().for_each(|row| to_stdout(row));
+    }
+    for problem in &agents.announced {
+        to_stderr(&flat(&format!("posse: {problem}")));
+    }
+    if let Err(words) = agents.default(&config) {
+        to_stderr(&flat(&format!("posse: {words}")));
     }
     if !agents.tolerated.is_empty() {
         let things = posse_api::words::count(agents.tolerated.len() as u64, "thing");
@@ -70,6 +77,13 @@ fn cells(agent: &Agent) -> [String; 5] {
     let model = agent.model.as_deref().unwrap_or("-");
     let origin = format!("{}{trust}", agent.origin);
     [agent.name.as_str(), &mode, model, &description, &origin].map(flat)
+}
+
+/// Why an agent's model cannot be used here.
+fn unusable_model(agent: &Agent, config: &Config) -> Option<String> {
+    let model = agent.model.as_deref().filter(|name| *name != "inherit")?;
+    let how = How { model: Some(model.to_owned()), quiet: true, ..How::default() };
+    build::model(config, &how).err().map(Failure::into_words)
 }
 
 fn mode_word(mode: AgentMode) -> &'static str {

@@ -3,7 +3,11 @@
 //! Only reads what the user configured and whether a file is there. What a file or a command line in the words says is
 //! found out by the kernel, as a call under the user's rules.
 
-use std::{path::Path, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use posse_config::{
     Agents, Command, Commands, Line, Mention, Mentioned, Piece, Places, existing, leading_agent, lines, mentioned, mentions,
@@ -24,7 +28,13 @@ pub(crate) struct Typist {
     pub(crate) switches: bool,
     /// Who runs a command that names nobody.
     pub(crate) speaker: String,
+    /// This run's prompt, if all of it was piped in: others' words may be in it.
+    pub(crate) piped: Option<String>,
+    pub(crate) handed_on: HandedOn,
 }
+
+/// Prompts of agents that the user ran, and the files in them that the user named.
+pub(crate) type HandedOn = Arc<Mutex<HashMap<String, HashSet<String>>>>;
 
 impl Typist {
     /// Whether there is anything to expand.
@@ -34,10 +44,30 @@ impl Typist {
 
     /// The first command that nobody knows, in words.
     pub(crate) fn unknown(&self, text: &str) -> Option<String> {
-        lines(text).into_iter().find_map(|line| match line {
+        self.lines(text).into_iter().find_map(|line| match line {
             Line::Command { name, .. } if self.commands.find(&name).is_none() => Some(self.commands.unknown(&name)),
             _ => None,
         })
+    }
+
+    /// The commands of a text that somebody knows.
+    pub(crate) fn commands_in(&self, text: &str) -> Vec<&Command> {
+        let known = |line: Line| match line {
+            Line::Command { name, .. } => self.commands.find(&name),
+            Line::Text(_) => None,
+        };
+        self.lines(text).into_iter().filter_map(known).collect()
+    }
+
+    fn is_piped(&self, text: &str) -> bool {
+        self.piped.as_deref() == Some(text)
+    }
+
+    /// What is piped in has commands only if it begins with one: a listing or a letter may have lines that look like one.
+    fn lines(&self, text: &str) -> Vec<Line> {
+        let found = lines(text);
+        let begins = matches!(found.first(), Some(Line::Command { .. }));
+        if self.is_piped(text) && !begins { vec![Line::Text(text.to_owned())] } else { found }
     }
 
     fn exists(&self, path: &str) -> bool {
@@ -52,8 +82,14 @@ impl Typist {
         real == path || bases.iter().any(|base| plain(base).is_some_and(|plain| plain == real))
     }
 
+    /// Whether it is a file of the project, and not only by its name.
+    fn is_in_project(&self, path: &str) -> bool {
+        existing(&self.places, path).is_some_and(|full| full.starts_with(&self.places.project) && self.is_itself(&full))
+    }
+
+    /// Those that posse itself puts to work are nobody's to name.
     fn agent(&self, name: &str) -> Option<String> {
-        self.agents.get(name).map(|agent| agent.name.clone())
+        self.agents.get(name).filter(|agent| !is_internal(agent)).map(|agent| agent.name.clone())
     }
 
     /// A model can call subagents only.
@@ -62,18 +98,28 @@ impl Typist {
     }
 }
 
+/// Whether posse itself puts it to work, and nobody else.
+pub(crate) fn is_internal(agent: &Agent) -> bool {
+    agent.native && agent.hidden && !agent.mode.is_subagent()
+}
+
 impl Expander for Typist {
     fn expand(&self, typed: &str, by_user: bool) -> Expansion {
-        let mut draft =
-            Draft { typist: self, calls: Vec::new(), said: Vec::new(), later: Vec::new(), agent: None, model: None, allowed: Vec::new() };
+        let mut draft = Draft {
+            typist: self,
+            consents: by_user && !self.is_piped(typed),
+            calls: Vec::new(),
+            said: Vec::new(),
+            later: Vec::new(),
+            agent: None,
+            model: None,
+            allowed: Vec::new(),
+        };
         let exists = |path: &str| self.exists(path);
-        match leading_agent(typed, &exists, &|name| self.agent(name)).filter(|_| by_user) {
+        match leading_agent(typed, &exists, &|name| self.agent(name)).filter(|_| draft.consents) {
             Some((agent, rest)) => draft.run(&agent, &rest),
             None if by_user => draft.lines(typed),
-            None => {
-                draft.said.push(Said::Text(vec![Bit::Text(typed.to_owned())]));
-                draft.files(typed, false);
-            }
+            None => draft.handed_on(typed),
         }
         draft.finish()
     }
@@ -82,6 +128,8 @@ impl Expander for Typist {
 /// A message in the making.
 struct Draft<'a> {
     typist: &'a Typist,
+    /// The user typed the words, so what they name needs no other leave.
+    consents: bool,
     calls: Vec<Needed>,
     said: Vec<Said>,
     /// Attachments and hints: what comes after the words.
@@ -93,12 +141,40 @@ struct Draft<'a> {
 
 enum Said {
     Text(Vec<Bit>),
-    Subtask { part: Part, prompt: Vec<Bit> },
+    Subtask { part: Part, prompt: Vec<Bit>, names: Names },
+}
+
+/// What the prompt of an agent that the user runs may name there.
+struct Names {
+    /// Mentions of the user's own, as written, and the files that they name.
+    own: HashSet<String>,
+    files: HashSet<String>,
+    /// The rest of the prompt is of somebody who may name nothing.
+    only_own: bool,
+    handed_on: HandedOn,
 }
 
 enum Later {
     Part(Part),
-    File { name: String, call: usize },
+    File { name: String, call: usize, by: Namer },
+}
+
+/// Whose files are attached to a message.
+struct Template {
+    trusted: bool,
+    arguments: Vec<String>,
+}
+
+/// Who named a file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Namer {
+    /// By typing it, which is leave to read it.
+    User,
+    /// The user too, where that is no leave: in a pipe, or as an argument that a command made a mention of.
+    Aside,
+    Command,
+    /// Another agent.
+    Prompt,
 }
 
 /// A stretch of text, or the place of a result in it.
@@ -109,7 +185,7 @@ enum Bit {
 
 impl Draft<'_> {
     fn lines(&mut self, typed: &str) {
-        let found = lines(typed);
+        let found = self.typist.lines(typed);
         // Beside anything else its answer would not be the answer.
         let alone = found.len() == 1;
         for line in found {
@@ -130,7 +206,33 @@ impl Draft<'_> {
     fn run(&mut self, agent: &str, words: &str) {
         let description: String = words.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(DESCRIPTION_CHARS_MAX).collect();
         let part = subtask(agent, &description, None);
-        self.said.push(Said::Subtask { part, prompt: vec![Bit::Text(words.to_owned())] });
+        let names = self.names(words, false);
+        self.said.push(Said::Subtask { part, prompt: vec![Bit::Text(words.to_owned())], names });
+    }
+
+    /// What another agent is told. Only files count in it, and leave is what the user gave for them.
+    fn handed_on(&mut self, typed: &str) {
+        self.said.push(Said::Text(vec![Bit::Text(typed.to_owned())]));
+        let handed_on = self.typist.handed_on.lock().unwrap_or_else(PoisonError::into_inner);
+        let named = handed_on.get(typed).cloned().unwrap_or_default();
+        drop(handed_on);
+        for (path, lines) in self.files_in(typed) {
+            let by = if named.contains(&path) { Namer::User } else { Namer::Prompt };
+            self.attach(&path, lines, by);
+        }
+    }
+
+    fn names(&self, words: &str, only_own: bool) -> Names {
+        let typist = self.typist;
+        let (mut own, mut files) = (HashSet::new(), HashSet::new());
+        for Mention { at, len, what } in mentions(words, &|path| typist.exists(path), &|_| None) {
+            own.insert(words[at..at + len].to_owned());
+            if let Mentioned::File { path, .. } = what {
+                files.insert(path);
+            }
+        }
+        files.retain(|_| self.consents);
+        Names { own, files, only_own, handed_on: typist.handed_on.clone() }
     }
 
     fn command(&mut self, command: &Command, arguments: &str, alone: bool) {
@@ -138,10 +240,11 @@ impl Draft<'_> {
         let runner = command.agent_name().map(str::to_owned);
         let mode = runner.as_deref().and_then(|name| self.typist.agents.get(name)).map(|agent: &Agent| agent.mode);
         let inline = !command.is_subtask(mode);
-        let bits = self.bits(pieces, inline);
+        let attach = inline.then_some(Template { trusted: command.trusted, arguments: posse_config::words(arguments) });
+        let bits = self.bits(pieces, attach.as_ref());
         // A file in the arguments is one that the user named; another agent looks it up itself.
-        if inline {
-            self.files(arguments, true);
+        for (path, lines) in self.files_in(arguments).into_iter().filter(|_| inline) {
+            self.attach(&path, lines, self.speaker());
         }
         let allowed = self.grants(&command.allowed_tools);
         if inline {
@@ -157,11 +260,12 @@ impl Draft<'_> {
         if let Part::Subtask { model, direct, allowed: may, .. } = &mut part {
             (*model, *direct, *may) = (command.model.clone(), command.fork && alone, allowed);
         }
-        self.said.push(Said::Subtask { part, prompt: bits });
+        let names = self.names(arguments, !command.trusted);
+        self.said.push(Said::Subtask { part, prompt: bits, names });
     }
 
     /// The template's text. The files of one that is run by another agent are looked up there.
-    fn bits(&mut self, pieces: Vec<Piece>, attach: bool) -> Vec<Bit> {
+    fn bits(&mut self, pieces: Vec<Piece>, attach: Option<&Template>) -> Vec<Bit> {
         let mut bits = Vec::new();
         for piece in pieces {
             match piece {
@@ -174,9 +278,14 @@ impl Draft<'_> {
                 Piece::File { path } => {
                     bits.push(Bit::Text(format!("@{path}")));
                     let typist = self.typist;
-                    let what = mentioned(&path, &|path| typist.exists(path), &|name| typist.agent(name)).filter(|_| attach);
-                    match what {
-                        Some(Mentioned::File { path, lines }) => self.attach(&path, lines, false),
+                    let Some(template) = attach else { continue };
+                    match mentioned(&path, &|path| typist.exists(path), &|name| typist.agent(name)) {
+                        // Whoever is not trusted may have put a link there.
+                        Some(Mentioned::File { path, .. }) if !template.trusted && !typist.is_in_project(&path) => {}
+                        Some(Mentioned::File { path, lines }) => {
+                            let by = if template.arguments.contains(&path) { Namer::Aside } else { Namer::Command };
+                            self.attach(&path, lines, by);
+                        }
                         Some(Mentioned::Agent { name }) => self.name(&name),
                         None => {}
                     }
@@ -191,51 +300,64 @@ impl Draft<'_> {
         let typist = self.typist;
         for Mention { what, .. } in mentions(text, &|path| typist.exists(path), &|name| typist.agent(name)) {
             match what {
-                Mentioned::File { path, lines } => self.attach(&path, lines, true),
+                Mentioned::File { path, lines } => self.attach(&path, lines, self.speaker()),
                 Mentioned::Agent { name } => self.name(&name),
             }
         }
     }
 
-    fn files(&mut self, text: &str, by_user: bool) {
-        let typist = self.typist;
-        for Mention { what, .. } in mentions(text, &|path| typist.exists(path), &|_| None) {
-            if let Mentioned::File { path, lines } = what {
-                self.attach(&path, lines, by_user);
-            }
-        }
+    fn speaker(&self) -> Namer {
+        if self.consents { Namer::User } else { Namer::Aside }
     }
 
-    fn attach(&mut self, path: &str, lines: Option<(u32, u32)>, by_user: bool) {
+    fn files_in(&self, text: &str) -> Vec<(String, Option<(u32, u32)>)> {
+        let typist = self.typist;
+        let file = |mention: Mention| match mention.what {
+            Mentioned::File { path, lines } => Some((path, lines)),
+            Mentioned::Agent { .. } => None,
+        };
+        mentions(text, &|path| typist.exists(path), &|_| None).into_iter().filter_map(file).collect()
+    }
+
+    fn attach(&mut self, path: &str, lines: Option<(u32, u32)>, by: Namer) {
         let name = lines.map_or_else(|| path.to_owned(), |(first, last)| format!("{path}, lines {first} to {last}"));
-        let known = self.later.iter().any(|later| matches!(later, Later::File { name: known, .. } if *known == name));
-        if known {
-            return;
-        }
         let full = existing(&self.typist.places, path);
         let shown = full.as_ref().map_or_else(|| path.to_owned(), |full| full.display().to_string());
         let is_folder = full.as_ref().is_some_and(|full| full.is_dir());
         // Whoever names a link has not named what it leads to.
-        let consented = by_user && full.is_some_and(|full| self.typist.is_itself(&full));
+        let consented = by == Namer::User && full.is_some_and(|full| self.typist.is_itself(&full));
+        let known = self.later.iter_mut().find_map(|later| match later {
+            Later::File { name: known, call, by } if *known == name => Some((*call, by)),
+            _ => None,
+        });
+        if let Some((call, before)) = known {
+            // The same file by somebody who has more to say.
+            if consented {
+                (self.calls[call].consented, *before) = (true, by);
+            }
+            return;
+        }
         let (tool, mut input) = if is_folder { ("list", json!({"path": shown})) } else { ("read", json!({"filePath": shown})) };
         if let Some((first, last)) = lines.filter(|_| !is_folder) {
             input["offset"] = json!(first);
             input["limit"] = json!(last.saturating_sub(first).saturating_add(1));
         }
-        self.later.push(Later::File { name, call: self.calls.len() });
+        self.later.push(Later::File { name, call: self.calls.len(), by });
         self.calls.push(Needed { tool: tool.into(), input, consented });
     }
 
     /// The user named an agent: that is leave to call it in this turn, if it can be called.
     fn name(&mut self, name: &str) {
         self.later.push(Later::Part(Part::Agent { name: name.to_owned() }));
-        if self.typist.switches {
+        if self.typist.switches && self.consents {
             self.agent = Some(name.to_owned());
         }
         if !self.typist.is_callable(name) {
             return;
         }
-        self.allowed.push(Grant { key: "task".into(), pattern: name.to_owned(), exact: true });
+        if self.consents {
+            self.allowed.push(Grant { key: "task".into(), pattern: name.to_owned(), exact: true });
+        }
         let tool = self.typist.dialect.tool();
         let hint = format!("Use the above message and context to generate a prompt and call the {tool} tool with subagent: {name}");
         self.later.push(Later::Part(Part::reminder(hint)));
@@ -275,12 +397,45 @@ impl Said {
     fn part(self, results: &[Outcome]) -> Part {
         match self {
             Self::Text(bits) => Part::text(written(bits, results)),
-            Self::Subtask { mut part, prompt: bits } => {
+            Self::Subtask { mut part, prompt: bits, names } => {
                 if let Part::Subtask { prompt, .. } = &mut part {
-                    *prompt = written(bits, results).into();
+                    *prompt = names.hand_on(bits, results).into();
                 }
                 part
             }
+        }
+    }
+}
+
+impl Names {
+    /// The prompt. What a command line printed names nothing, nor do the words of somebody who is not trusted.
+    fn hand_on(self, bits: Vec<Bit>, results: &[Outcome]) -> String {
+        let quiet = |bit: Bit| match bit {
+            Bit::Output(call) => Bit::Text(unnamed(&output(results.get(call)), &HashSet::new())),
+            Bit::Text(text) if self.only_own => Bit::Text(unnamed(&text, &self.own)),
+            text => text,
+        };
+        let prompt = written(bits.into_iter().map(quiet).collect(), results);
+        if !self.files.is_empty() {
+            self.handed_on.lock().unwrap_or_else(PoisonError::into_inner).insert(prompt.clone(), self.files);
+        }
+        prompt
+    }
+}
+
+/// A text in which nothing is named but these: in backquotes an `@` is a letter, for whoever reads the text later.
+fn unnamed(text: &str, but: &HashSet<String>) -> String {
+    let mut text = text.to_owned();
+    loop {
+        let mut found: Vec<(usize, usize)> =
+            mentions(&text, &|_| true, &|_| None).iter().map(|found| (found.at, found.at + found.len)).collect();
+        found.retain(|(at, end)| !but.contains(&text[*at..*end]));
+        if found.is_empty() {
+            return text;
+        }
+        for (at, end) in found.into_iter().rev() {
+            text.insert(end, '`');
+            text.insert(at, '`');
         }
     }
 }
@@ -312,13 +467,20 @@ impl Later {
     fn parts(self, results: &[Outcome]) -> Vec<Part> {
         match self {
             Self::Part(part) => vec![part],
-            Self::File { name, call } => match results.get(call) {
-                Some(Outcome::Done { output: text, attachments, .. }) => {
-                    let said = format!("The user attached {name}:\n{}", text.inline().unwrap_or_default());
-                    std::iter::once(Part::reminder(said)).chain(attachments.iter().cloned()).collect()
+            Self::File { name, call, by } => {
+                let (attached, named) = match by {
+                    Namer::User | Namer::Aside => (format!("The user attached {name}"), "The user"),
+                    Namer::Command => (format!("Attached by the command: {name}"), "The command"),
+                    Namer::Prompt => (format!("Attached because the prompt names it: {name}"), "The prompt"),
+                };
+                match results.get(call) {
+                    Some(Outcome::Done { output: text, attachments, .. }) => {
+                        let said = format!("{attached}:\n{}", text.inline().unwrap_or_default());
+                        std::iter::once(Part::reminder(said)).chain(attachments.iter().cloned()).collect()
+                    }
+                    other => vec![Part::reminder(format!("{named} named {name}, which could not be attached: {}", output(other)))],
                 }
-                other => vec![Part::reminder(format!("The user named {name}, which could not be attached: {}", output(other)))],
-            },
+            }
         }
     }
 }

@@ -63,6 +63,9 @@ impl Asker {
 
     /// Brings every ask to whoever can answer it, for as long as it is polled.
     pub(crate) async fn serve(&mut self, handle: &Handle, log: &dyn Log) -> Infallible {
+        if matches!(self, Self::Nobody) {
+            return std::future::pending().await;
+        }
         loop {
             let Some(open) = self.next(handle) else {
                 handle.changed().await;

@@ -16,11 +16,19 @@ const PIPE_WAIT: Duration = Duration::from_secs(2);
 /// More than any model reads; a larger input is a file to be named, not a prompt.
 const STDIN_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
-/// The user's words as blocks: the prompt exactly as given, then what was piped in.
-pub(crate) fn blocks(prompt: &[String]) -> Result<Vec<String>, Failure> {
-    let words = prompt.join(" ");
+/// The user's words.
+pub(crate) struct Prompt {
+    /// The prompt exactly as given, then what was piped in. There is at least one.
+    pub(crate) blocks: Vec<String>,
+    /// Nothing was given but the pipe.
+    pub(crate) piped: bool,
+}
+
+pub(crate) fn prompt(arguments: &[String]) -> Result<Prompt, Failure> {
+    let words = arguments.join(" ");
     let mut blocks = Vec::new();
-    if words.is_empty() || words == "-" {
+    let piped_only = words.is_empty() || words == "-";
+    if piped_only {
         if std::io::stdin().is_terminal() && words.is_empty() {
             return Err(Failure::usage("nothing to do: give a prompt, as in `posse run \"Where is main?\"`, or pipe one in"));
         }
@@ -33,7 +41,7 @@ pub(crate) fn blocks(prompt: &[String]) -> Result<Vec<String>, Failure> {
     if blocks.is_empty() {
         return Err(Failure::usage("nothing to do: the prompt is empty"));
     }
-    Ok(blocks)
+    Ok(Prompt { blocks, piped: piped_only })
 }
 
 /// What is piped in beside a prompt. A pipe that stays open and silent is left alone.

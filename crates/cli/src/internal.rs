@@ -96,6 +96,8 @@ impl Setting {
             shells: Default::default(),
             switches: false,
             speaker: String::new(),
+            piped: None,
+            quiet: false,
         };
         let wardrobe = Arc::new(Wardrobe::new(self.places, self.config, self.agents, model, "", circumstances)?);
         let birth = Birth {
@@ -107,6 +109,7 @@ impl Setting {
             recipe: wardrobe.recipe_of(&agent, name),
             ceiling: Vec::new(),
             depth: 0,
+            strict_shell: false,
         };
         let entry = entry(&hub, &session, question);
         let handle = hub.create(session.clone(), birth.into_created(), entry, wardrobe, limits.spending()).await.map_err(open_failure)?;

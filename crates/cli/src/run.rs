@@ -9,7 +9,7 @@ use posse_models::Explorer;
 use posse_server::Local;
 use posse_session::{
     Agent, Birth, By, CallState, Command, Delivery, Entry, EntryId, Event, Hold, Kind, Letter, Limit, Limits, Model, ModelFailure, Part,
-    Priority, Record, Seq, Session, SessionId, Source, Summary,
+    Priority, Record, Seq, Session, SessionId, Source, Status, Summary,
 };
 use posse_tools::Shells;
 
@@ -17,9 +17,9 @@ use crate::{
     args::{Format, How, OnAsk, RunOptions},
     build,
     exit::{Exit, Failure},
-    expand::Typist,
+    expand::{Typist, is_internal},
     inline::Asker,
-    input,
+    input::{self, Prompt},
     narrate::Narrator,
     print::{Out, flat, to_stderr},
     signals::Signals,
@@ -45,8 +45,9 @@ pub(crate) async fn run(options: Box<RunOptions>) -> Result<Exit, Failure> {
     let places = build::places(options.how.cwd.as_deref())?;
     let config = build::configuration(&places, &options.how)?;
     build::warn(&config, options.how.quiet);
-    let blocks = input::blocks(&options.prompt)?;
-    let desk = Desk::new(places, config, options.how)?;
+    let Prompt { blocks, piped } = input::prompt(&options.prompt)?;
+    let mut desk = Desk::new(places, config, options.how)?;
+    desk.piped = blocks.first().filter(|_| piped).cloned();
     let entry = desk.entry(&blocks);
     match desk.target(options.go_on, options.session.as_deref()).await? {
         Some(summary) => desk.at(&summary)?.go_on(&summary, Some(entry)).await,
@@ -74,6 +75,8 @@ struct Desk {
     /// What calls have left running in the background.
     shells: Arc<Shells>,
     out: Out,
+    /// The prompt, if all of it was piped in.
+    piped: Option<String>,
     /// Where each log of the tree stood when this run began.
     heads: HashMap<SessionId, Seq>,
 }
@@ -91,6 +94,7 @@ impl Desk {
             hub,
             client,
             out: Out::start(),
+            piped: None,
             heads: HashMap::new(),
         })
     }
@@ -166,6 +170,7 @@ impl Desk {
             recipe: wardrobe.recipe_of(&agent, name),
             ceiling: Vec::new(),
             depth: 0,
+            strict_shell: false,
         };
         let narrator = self.narrator(&session, 0);
         let created = birth.into_created();
@@ -189,7 +194,8 @@ impl Desk {
         let wanted = How { model: Some(own.to_owned()), quiet: self.how.quiet, ..How::default() };
         build::model(&self.config, &wanted).or_else(|failure| {
             if !self.how.quiet {
-                to_stderr(&format!("posse: {}: model: {}; using the default model", agent.origin, failure.into_words()));
+                let words = failure.into_words();
+                to_stderr(&format!("posse: {}: model of {}: {words}; using the default model", agent.origin, agent.name));
             }
             build::model(&self.config, &self.how)
         })
@@ -202,6 +208,8 @@ impl Desk {
             shells: self.shells.clone(),
             switches: build::mention_switches(&self.config)?,
             speaker: speaker.to_owned(),
+            piped: self.piped.clone(),
+            quiet: self.how.quiet,
         };
         Wardrobe::new(self.places.clone(), self.config.clone(), agents, model, recorded, circumstances).map(Arc::new)
     }
@@ -319,9 +327,30 @@ impl Desk {
             let facts = self.client.facts(&below.session, 0).await.map_err(client_failure)?;
             report.add_below(below, &facts, self.heads.get(&below.session).copied().unwrap_or(0));
         }
+        if report.status == RunStatus::Done
+            && let Some(words) = self.budget_ended(&tree, session).await?
+        {
+            (report.status, report.error) = (RunStatus::Limit, Some(words));
+        }
         let needs_model = status == RunStatus::Failed && last_failure(&facts) == Some(ModelFailure::NeedsModel);
         let exit = self.exit(&report, needs_model);
         if self.say(&report).await { Ok(exit) } else { Ok(Exit::Failed) }
+    }
+
+    /// Why a budget of the tree ended somebody below in this run. The root may still have had enough for its last words.
+    async fn budget_ended(&self, tree: &[Summary], root: &SessionId) -> Result<Option<String>, Failure> {
+        for below in tree.iter().filter(|below| below.session != *root && below.status == Status::Limit) {
+            let since = self.heads.get(&below.session).copied().unwrap_or(0);
+            let facts = self.client.facts(&below.session, since).await.map_err(client_failure)?;
+            let ended = facts.iter().find_map(|record| match &record.event {
+                Event::LimitReached { limit: Limit::Cost | Limit::Tokens | Limit::Time, words } => Some(words.clone()),
+                _ => None,
+            });
+            if let Some(words) = ended {
+                return Ok(Some(format!("{words}; it ended {} ({})", below.agent, below.session)));
+            }
+        }
+        Ok(None)
     }
 
     fn exit(&self, report: &Report, needs_model: bool) -> Exit {
@@ -387,7 +416,9 @@ impl Desk {
     /// Another process runs this session: say it by letter, and wait for what comes of it.
     async fn by_letter(&self, summary: &Summary, entry: Option<Entry>, by: Option<u32>) -> Result<Posted, Failure> {
         let owner = by.map_or("another process".to_owned(), |pid| format!("process {pid}"));
-        let letter = entry.map_or(Letter::Resume, |entry| Letter::Say { entry });
+        // Whoever takes it in does not know that it was piped, and would take what it names for the user's leave.
+        let as_words = |entry: Entry| Entry { typed: entry.typed && self.piped.is_none(), ..entry };
+        let letter = entry.map_or(Letter::Resume, |entry| Letter::Say { entry: as_words(entry) });
         if !self.how.quiet {
             to_stderr(&format!("posse: {owner} runs {}; posting to it", summary.session));
         }
@@ -534,10 +565,9 @@ fn last_failure(facts: &[Record]) -> Option<ModelFailure> {
 /// A command that nobody knows is a slip of the user's, and no model's business.
 fn known_commands(wardrobe: &Wardrobe, entry: &Entry) -> Result<(), Failure> {
     let text = entry.parts.iter().find_map(|part| if let Part::Text { text, .. } = part { text.inline() } else { None });
-    match text.filter(|_| entry.typed).and_then(|text| wardrobe.unknown_command(text)) {
-        Some(words) => Err(Failure::usage(words)),
-        None => Ok(()),
-    }
+    let Some(text) = text.filter(|_| entry.typed) else { return Ok(()) };
+    wardrobe.report_models(text);
+    wardrobe.unknown_command(text).map_or(Ok(()), |words| Err(Failure::usage(words)))
 }
 
 /// Who answers: the agent that was named, or the default one.
@@ -545,12 +575,16 @@ fn primary<'a>(agents: &'a Agents, config: &Config, name: Option<&str>) -> Resul
     let Some(name) = name else { return agents.default(config).map_err(Failure::usage) };
     let primaries = || agents.primaries().map(|agent| agent.name.as_str()).collect::<Vec<_>>().join(", ");
     match agents.get(name) {
+        Some(agent) if is_internal(agent) => {
+            let words = format!("--agent: {} is posse's own, for work inside a session. Choose one of: {}", agent.name, primaries());
+            Err(Failure::usage(words))
+        }
         Some(agent) if agent.mode.is_primary() => Ok(agent),
-        Some(agent) => Err(Failure::usage(format!(
-            "--agent: {} is a subagent: only another agent can call it. Choose one of: {}",
-            agent.name,
-            primaries()
-        ))),
+        Some(agent) => {
+            let name = &agent.name;
+            let words = format!("--agent: {name} is a subagent, which works on one task: `posse run \"@{name} …\"` gives it one");
+            Err(Failure::usage(format!("{words}. To begin a session, choose one of: {}", primaries())))
+        }
         None => Err(Failure::usage(format!("--agent: there is no agent `{name}`. Choose one of: {}", primaries()))),
     }
 }

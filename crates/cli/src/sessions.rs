@@ -127,6 +127,8 @@ async fn stop(id: &str) -> Result<Exit, Failure> {
         shells: Default::default(),
         switches: false,
         speaker: String::new(),
+        piped: None,
+        quiet: true,
     };
     let wardrobe = std::sync::Arc::new(Wardrobe::new(places, config, agents, any, &summary.model, circumstances)?);
     let halt = Command::Interrupt { by: By::User, hold: Hold::StoppedByUser, partial: Text::default() };

@@ -85,6 +85,7 @@ pub(crate) async fn with_open_asks(count: usize) -> Project {
         ceiling: Vec::new(),
         above: Default::default(),
         depth: 0,
+        strict_shell: false,
     }];
     for number in 0..count {
         let call = CallId::new(format!("call_{number:04}"));
@@ -100,6 +101,7 @@ pub(crate) async fn with_open_asks(count: usize) -> Project {
             repeatable: false,
             title: String::new(),
             decision: Some(decision.clone()),
+            consented: false,
         });
         events.push(Event::Asked { ask: AskId::new(format!("ask_{number:04}")), call, decision });
     }

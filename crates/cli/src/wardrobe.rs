@@ -34,6 +34,10 @@ pub(crate) struct Circumstances {
     pub(crate) switches: bool,
     /// The agent of the session that is spoken to.
     pub(crate) speaker: String,
+    /// The prompt, if all of it was piped in.
+    pub(crate) piped: Option<String>,
+    /// What is only good to know is not said.
+    pub(crate) quiet: bool,
 }
 
 pub(crate) struct Wardrobe {
@@ -85,6 +89,8 @@ impl Wardrobe {
             dialect: circumstances.dialect,
             switches: circumstances.switches,
             speaker: circumstances.speaker.clone(),
+            piped: circumstances.piped.clone(),
+            handed_on: Default::default(),
         });
         let instructions = posse_config::instructions(&places, &config)
             .files
@@ -116,6 +122,15 @@ impl Wardrobe {
     /// The first command in a prompt that nobody knows, in words.
     pub(crate) fn unknown_command(&self, prompt: &str) -> Option<String> {
         self.typist.unknown(prompt)
+    }
+
+    /// Says which commands of a prompt want a model that cannot be used.
+    pub(crate) fn report_models(&self, prompt: &str) {
+        for command in self.typist.commands_in(prompt) {
+            if let Some(Err(words)) = command.model.as_deref().filter(|model| *model != "inherit").map(|model| self.usable(model)) {
+                self.report(&format!("posse: {}: model of /{}: {words}", command.origin, command.name));
+            }
+        }
     }
 
     /// The recipe of a session that begins with this agent.
@@ -154,9 +169,16 @@ impl Wardrobe {
         }
     }
 
+    /// The same for a model that can be talked to.
+    fn usable(&self, name: &str) -> Result<String, String> {
+        let name = self.resolve(name)?;
+        self.model(&name).map(|_| name)
+    }
+
     /// Says what is wrong in a definition, the first time that it matters.
     fn report(&self, line: &str) {
-        if self.reported.lock().unwrap_or_else(PoisonError::into_inner).insert(line.to_owned()) {
+        let is_new = self.reported.lock().unwrap_or_else(PoisonError::into_inner).insert(line.to_owned());
+        if is_new && !self.circumstances.quiet {
             to_stderr(line);
         }
     }
@@ -174,11 +196,12 @@ impl Wardrobe {
     }
 
     /// How much an agent is asked about. A definition may tighten; it widens only where the user has not said more.
-    fn mode_of(&self, agent: &Agent) -> PermissionMode {
+    fn mode_of(&self, agent: &Agent, is_child: bool) -> PermissionMode {
         let wished = agent.permission_mode.as_deref().and_then(|mode| mode.parse::<PermissionMode>().ok());
         match (self.config.permission_mode, wished) {
             (_, Some(PermissionMode::Plan)) | (PermissionMode::Plan, _) => PermissionMode::Plan,
-            (PermissionMode::Default, Some(PermissionMode::AcceptEdits)) => PermissionMode::AcceptEdits,
+            // What the user asks to be asked about holds for whoever works below: only the one the user talks to answers it.
+            (PermissionMode::Default, Some(PermissionMode::AcceptEdits)) if !is_child => PermissionMode::AcceptEdits,
             (user, _) => user,
         }
     }
@@ -187,7 +210,7 @@ impl Wardrobe {
     fn rulebook(&self, agent: &Agent, mode: PermissionMode) -> Rulebook {
         let mut book = self.config.rulebook_for(agent, mode);
         if let Some(today) = self.agents.get(&agent.name).filter(|today| *today != agent) {
-            let Rulebook { rules, ceiling } = self.config.rulebook_for(today, self.mode_of(today));
+            let Rulebook { rules, ceiling } = self.config.rulebook_for(today, self.mode_of(today, true));
             book.ceiling.push(rules);
             book.ceiling.extend(ceiling);
         }
@@ -197,8 +220,10 @@ impl Wardrobe {
     fn make(&self, birth: &Birth) -> Result<Outfit, String> {
         let agent = self.agent(&birth.recipe)?;
         let model = self.model(&birth.recipe.model)?;
-        let mode = self.mode_of(&agent);
+        let mode = self.mode_of(&agent, birth.parent.is_some());
         let book = self.rulebook(&agent, mode);
+        // What an ancestor may not do, its tasks may not.
+        let whole = Rulebook { rules: book.rules.clone(), ceiling: book.ceiling.iter().chain(&birth.ceiling).cloned().collect() };
         let is_child = birth.parent.is_some();
         let depth_max = self.depth_max();
         let mut tools = self.tools.clone();
@@ -216,7 +241,7 @@ impl Wardrobe {
                 "question" => self.circumstances.asking == Asking::Open && (!is_child || agent.speaks_of("question")),
                 _ => true,
             };
-            of_child && agent.offers(name) && removed_by(&book, name).is_none()
+            of_child && agent.offers(name) && removed_by(&whole, name).is_none()
         };
         let specs = tools.iter().map(|tool| tool.spec()).filter(|spec| offered(&spec.name)).cloned().collect();
         let build_prompt = || self.agents.get("build").and_then(|build| build.prompt.as_deref());
@@ -232,6 +257,10 @@ impl Wardrobe {
         let mut workspace = self.workspace.clone();
         if let Some(scope) = agent.memory {
             let memory = posse_config::memory(&self.places, scope, &agent.name);
+            if memory.own.is_none() {
+                let words = "there is a link on the way, so it may not write there unasked; put a folder in its place";
+                self.report(&format!("posse: the notes of {}, {}: {words}", agent.name, memory.dir.display()));
+            }
             system.push(memory.text);
             let local = build::workspace_with(&self.places, &self.keeper, self.skills.folders()).map_err(Failure::into_words)?;
             workspace = guarded(local.with_own_roots(memory.own));
@@ -320,8 +349,8 @@ impl Outfits for Wardrobe {
         };
         let name = match (model, agent.model.as_deref()) {
             (Some(named), _) if named != "inherit" => self.resolve(named)?,
-            (None, Some(named)) if named != "inherit" => self.resolve(named).unwrap_or_else(|words| {
-                self.report(&format!("posse: {}: model: {words}; using the caller's model", agent.origin));
+            (None, Some(named)) if named != "inherit" => self.usable(named).unwrap_or_else(|words| {
+                self.report(&format!("posse: {}: model of {}: {words}; using the caller's model", agent.origin, agent.name));
                 parent.model.clone()
             }),
             _ => parent.model.clone(),

@@ -10,12 +10,12 @@ use serde_json::{Map, Value};
 
 use crate::{
     duration::parse_duration,
-    layer::Source,
-    mode::PermissionMode,
-    origin::{Findings, plain},
+    layer::{Family, Source},
+    near::nearest,
+    origin::{Findings, Origin, Problem, plain},
     permission,
     read::join,
-    rule_key::RuleKey,
+    rule_key::{KeyError, RuleKey},
     schema::snake_case,
     tree::{Entry, Held, Node},
 };
@@ -105,6 +105,8 @@ pub(crate) struct Draft {
     pub(crate) initial_prompt: Option<String>,
     pub(crate) budget: AgentBudget,
     pub(crate) timeout: Option<Duration>,
+    /// What should limit it and could not be read, and what was denied instead. For whoever starts.
+    pub(crate) announced: Vec<Problem>,
 }
 
 /// Who wrote it, and how its rules are to be read.
@@ -118,11 +120,12 @@ pub(crate) struct Writer<'a> {
 }
 
 pub(crate) fn draft(fields: &Node, writer: &Writer<'_>, findings: &mut Findings) -> Draft {
-    let mut reader = Reader { writer, findings, draft: Draft::default(), max_turns: None };
+    let mut reader = Reader { writer, findings, draft: Draft::default(), max_turns: None, closed: Vec::new(), listing: Vec::new() };
     for entry in fields.entries() {
         reader.entry(entry);
     }
     reader.draft.steps = reader.draft.steps.or(reader.max_turns);
+    reader.tool_names();
     reader.rules(fields);
     reader.draft
 }
@@ -133,6 +136,10 @@ struct Reader<'a> {
     draft: Draft,
     /// The other names of `steps`, which counts before them.
     max_turns: Option<u64>,
+    /// Where something that should limit it cannot be read.
+    closed: Vec<Origin>,
+    /// The entries that list tools.
+    listing: Vec<Entry>,
 }
 
 impl Reader<'_> {
@@ -149,7 +156,7 @@ impl Reader<'_> {
             "tools" => self.draft.tools = self.tools(entry),
             // In an agent's file it is a list of what it has, and grants nothing.
             "allowed_tools" => self.draft.tools = self.draft.tools.take().or(self.tools(entry)),
-            "disallowed_tools" => self.draft.disallowed_tools = self.names(entry),
+            "disallowed_tools" => self.draft.disallowed_tools = self.withheld(entry),
             "skills" => self.draft.skills = self.names(entry),
             "required_mcp_servers" => self.draft.required_mcp_servers = self.names(entry),
             "mcp_servers" => self.draft.mcp_servers = node.to_json(),
@@ -159,9 +166,23 @@ impl Reader<'_> {
                 _ => self.wrong(entry, "an object"),
             },
             "version" | "author" | "license" | "tags" | "category" | "metadata" => {}
-            // Whatever nobody knows is for the provider.
-            _ => {
-                self.draft.options.insert(entry.name.clone(), node.to_json());
+            _ => self.unknown(entry, &key),
+        }
+    }
+
+    /// A slip is told; whatever else nobody knows is for the provider where OpenCode's way is meant, and nobody's in a file
+    /// of Claude's, where other programs have keys of their own.
+    fn unknown(&mut self, entry: &Entry, key: &str) {
+        let near = nearest(key, KEYS).filter(|_| !PROVIDERS.contains(&key));
+        match near {
+            Some(near) if LIMITING.contains(&near) => {
+                self.unreadable(entry, &format!("nobody knows this key; did you mean `{near}`?"));
+                self.closed.push(entry.origin.clone());
+            }
+            Some(near) => self.note(entry, format!("nobody knows this key, so it is left out; did you mean `{near}`?")),
+            None if self.writer.source.family == Family::Claude => self.note(entry, "nobody here knows this key; left out"),
+            None => {
+                self.draft.options.insert(entry.name.clone(), entry.node.to_json());
             }
         }
     }
@@ -219,6 +240,26 @@ impl Reader<'_> {
 
     fn misfit(&mut self, entry: &Entry, words: impl Into<String>) {
         self.findings.error(&entry.node.origin, &join(self.writer.path, &entry.name), words);
+    }
+
+    /// Something odd that stops no start, not even in a configuration file.
+    fn note(&mut self, entry: &Entry, words: impl Into<String>) {
+        self.findings.warn(&entry.node.origin, &join(self.writer.path, &entry.name), words);
+    }
+
+    /// What should limit the agent and cannot be read. In a configuration file it stops the start; in a file of its own the
+    /// agent is denied what it may be about, and whoever starts is told.
+    fn unreadable(&mut self, entry: &Entry, words: &str) {
+        let words = if self.is_file() { format!("{words}; denied") } else { words.to_owned() };
+        self.misfit(entry, words.clone());
+        if self.is_file() {
+            let (origin, key) = (entry.node.origin.clone(), plain(&entry.name));
+            self.draft.announced.push(Problem { origin, key, words });
+        }
+    }
+
+    fn is_file(&self) -> bool {
+        self.writer.path.is_empty()
     }
 
     /// A text; a number or a list of texts is one too.
@@ -295,18 +336,19 @@ impl Reader<'_> {
         };
         let model = model.filter(|model| !model.is_empty() && !model.contains(char::is_whitespace));
         if model.is_none() {
-            self.misfit(entry, "not the name of a model; the caller's is used");
+            self.misfit(entry, if self.is_file() { "not the name of a model; the caller's is used" } else { "not the name of a model" });
         }
         model.map(|model| plain(&model))
     }
 
     fn permission_mode(&mut self, entry: &Entry) -> Option<String> {
-        let word = self.line(entry)?;
-        let known = word.parse::<PermissionMode>().is_ok() || matches!(word.as_str(), "auto" | "dontAsk" | "manual");
-        if !known {
-            self.misfit(entry, "not a permission mode that an agent can have; the caller's is used");
+        let said = one_text(&entry.node).unwrap_or_default().replace(['-', '_'], "");
+        let known = PERMISSION_MODES.iter().find(|mode| mode.replace('-', "").eq_ignore_ascii_case(said.trim()));
+        if known.is_none() {
+            self.unreadable(entry, "not a permission mode that an agent can have");
+            self.closed.push(entry.origin.clone());
         }
-        known.then_some(word)
+        known.map(|mode| (*mode).to_owned())
     }
 
     fn budget(&mut self, entry: &Entry) {
@@ -325,25 +367,84 @@ impl Reader<'_> {
     }
 
     fn names(&mut self, entry: &Entry) -> Option<Vec<String>> {
-        let names = match &entry.node.held {
-            Held::List(items) => items.iter().map(one_text).collect::<Option<Vec<String>>>(),
-            _ => one_text(&entry.node).map(|text| separate(&text)),
-        };
+        let names = names_in(&entry.node);
         if names.is_none() {
             self.wrong(entry, "names, as a list or with commas");
         }
-        names.map(|names| names.iter().map(|name| plain(name.trim())).filter(|name| !name.is_empty()).collect())
+        names
     }
 
     fn tools(&mut self, entry: &Entry) -> Option<AgentTools> {
-        let Held::Map(flags) = &entry.node.held else { return self.names(entry).map(AgentTools::Listed) };
-        let mut map = Vec::new();
-        for flag in flags {
-            // A word: what turns a tool on must be found by who looks for it without reading YAML.
-            let offered = if flag.node.number().is_some() { None } else { self.flag(flag) };
-            map.extend(offered.map(|offered| (flag.name.clone(), offered)));
+        self.listing.push(entry.clone());
+        match &entry.node.held {
+            Held::Flag(true) => Some(AgentTools::All),
+            Held::Flag(false) => Some(AgentTools::Listed(Vec::new())),
+            Held::Text(text) if means_all(text) => Some(AgentTools::Listed(vec!["*".to_owned()])),
+            Held::Map(flags) => Some(AgentTools::Map(flags.iter().map(|flag| (flag.name.clone(), self.offered(flag))).collect())),
+            _ => self.listed(entry).map(AgentTools::Listed),
         }
-        Some(AgentTools::Map(map))
+    }
+
+    /// Whether a map of tools turns one on. What turns a tool on must be a word, to be found by who reads no YAML.
+    fn offered(&mut self, flag: &Entry) -> bool {
+        let word = one_text(&flag.node).unwrap_or_default().trim().to_lowercase();
+        match word.as_str() {
+            "true" | "yes" | "on" | "allow" if flag.node.number().is_none() => true,
+            "false" | "no" | "off" | "deny" | "0" => false,
+            _ => {
+                self.unreadable(flag, &format!("expected true or false, found {}", flag.node.kind()));
+                false
+            }
+        }
+    }
+
+    /// Names of tools, each of them or all.
+    fn listed(&mut self, entry: &Entry) -> Option<Vec<String>> {
+        let read = names_in(&entry.node);
+        let Some(names) = read else {
+            self.unreadable(entry, &format!("expected names of tools, found {}", entry.node.kind()));
+            self.closed.push(entry.origin.clone());
+            return None;
+        };
+        Some(names.into_iter().map(|name| if means_all(&name) { "*".to_owned() } else { name }).collect())
+    }
+
+    /// The tools that it does not have; of a map its keys, whatever they say.
+    fn withheld(&mut self, entry: &Entry) -> Option<Vec<String>> {
+        self.listing.push(entry.clone());
+        let Held::Map(flags) = &entry.node.held else { return self.listed(entry) };
+        self.note(entry, "expected names as a list or with commas; all of these are taken away");
+        Some(flags.iter().map(|flag| plain(flag.name.trim())).collect())
+    }
+
+    /// Names in lists of tools that no tool has, and an agent that they leave without any.
+    fn tool_names(&mut self) {
+        for entry in std::mem::take(&mut self.listing) {
+            let withholds = snake_case(&entry.name) == "disallowed_tools";
+            let names: Vec<String> = match (&entry.node.held, &self.draft.tools, &self.draft.disallowed_tools) {
+                (Held::Map(flags), _, _) => flags.iter().map(|flag| flag.name.clone()).collect(),
+                (_, _, Some(names)) if withholds => names.clone(),
+                (_, Some(AgentTools::Listed(names)), _) if !withholds => names.clone(),
+                _ => continue,
+            };
+            let unknown: Vec<(&String, Option<&str>)> = names.iter().filter_map(|name| Some((name, unknown_tool(name)?))).collect();
+            for (name, near) in &unknown {
+                let hint = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+                let words = format!("no tool is called `{}`{hint}", plain(name));
+                if withholds && near.is_some() { self.alarm(&entry, words) } else { self.note(&entry, words) }
+            }
+            let lists = !withholds && !matches!(entry.node.held, Held::Map(_));
+            if lists && !names.is_empty() && unknown.len() == names.len() {
+                self.alarm(&entry, "none of these is a tool, so the agent has none".to_owned());
+            }
+        }
+    }
+
+    /// Told in the list of what is odd and to whoever starts.
+    fn alarm(&mut self, entry: &Entry, words: String) {
+        let key = join(self.writer.path, &entry.name);
+        self.draft.announced.push(Problem { origin: entry.node.origin.clone(), key: plain(&key), words: words.clone() });
+        self.note(entry, words);
     }
 
     /// What a map of tools turns off is denied too, below the explicit rules.
@@ -359,13 +460,123 @@ impl Reader<'_> {
             }
         }
         let written: Vec<Entry> = fields.entries().iter().filter(|entry| is_permission(entry)).cloned().collect();
-        let written: Vec<Entry> = written.into_iter().map(|entry| Entry { name: "permission".into(), ..entry }).collect();
+        let written: Vec<Entry> = written.into_iter().filter_map(|entry| self.readable(&entry)).collect();
         let mut found = Findings::default();
         let explicit = permission::rules_of(&written, self.writer.first_wins, self.writer.source, self.writer.home, &mut found);
         for problem in found.errors.into_iter().chain(found.warnings) {
             self.findings.error(&problem.origin, &join(self.writer.path, &problem.key), problem.words);
         }
         self.draft.permission = permission::merged(&rules, &explicit);
+        for origin in std::mem::take(&mut self.closed) {
+            let deny = |key: &str| Rule { key: key.into(), pattern: "*".into(), action: Verdict::Deny, origin: origin.to_string() };
+            self.draft.permission.extend(["edit", "bash"].map(deny));
+        }
+    }
+
+    /// Rules with their verdicts in one spelling. What is no verdict denies, and what is no rules denies edits and the shell;
+    /// in a configuration file both are left as they are, and stop the start.
+    fn readable(&mut self, entry: &Entry) -> Option<Entry> {
+        let named = |node: Node| Entry { name: "permission".into(), origin: entry.origin.clone(), node };
+        let held = match &entry.node.held {
+            Held::Map(keys) => Held::Map(keys.iter().map(|key| self.verdicts(key)).collect()),
+            other if verdict_of(other).is_none() && self.is_file() => {
+                let words = match other {
+                    Held::Text(_) => "expected \"allow\", \"ask\", \"deny\" or rules by name, found another text".to_owned(),
+                    _ => format!("expected \"allow\", \"ask\", \"deny\" or rules by name, found {}", entry.node.kind()),
+                };
+                self.unreadable(entry, &words);
+                self.closed.push(entry.origin.clone());
+                return None;
+            }
+            other => verdict_of(other).map_or_else(|| other.clone(), |word| Held::Text(word.to_owned())),
+        };
+        Some(named(Node { origin: entry.node.origin.clone(), held }))
+    }
+
+    /// One key's rules: a verdict, or verdicts by pattern.
+    fn verdicts(&mut self, entry: &Entry) -> Entry {
+        let path = format!("permission.{}", entry.name);
+        let held = match &entry.node.held {
+            Held::Map(patterns) => Held::Map(patterns.iter().map(|pattern| self.verdict(pattern, &join(&path, &pattern.name))).collect()),
+            _ => return self.verdict(entry, &path),
+        };
+        Entry { node: Node { origin: entry.node.origin.clone(), held }, ..entry.clone() }
+    }
+
+    fn verdict(&mut self, entry: &Entry, path: &str) -> Entry {
+        let held = match verdict_of(&entry.node.held) {
+            Some(word) => Held::Text(word.to_owned()),
+            None if self.is_file() => {
+                let found = if entry.node.text().is_some() { "another word" } else { entry.node.kind() };
+                let named = Entry { name: path.to_owned(), ..entry.clone() };
+                self.unreadable(&named, &format!("expected \"allow\", \"ask\" or \"deny\", found {found}"));
+                Held::Text("deny".to_owned())
+            }
+            None => entry.node.held.clone(),
+        };
+        Entry { node: Node { origin: entry.node.origin.clone(), held }, ..entry.clone() }
+    }
+}
+
+/// A verdict as people write it.
+fn verdict_of(held: &Held) -> Option<&'static str> {
+    let word = match held {
+        Held::Flag(true) => return Some("allow"),
+        Held::Flag(false) => return Some("deny"),
+        Held::Text(word) => word.trim().to_lowercase(),
+        _ => return None,
+    };
+    match word.as_str() {
+        "allow" | "true" => Some("allow"),
+        "ask" => Some("ask"),
+        "deny" | "false" => Some("deny"),
+        _ => None,
+    }
+}
+
+/// Keys that take something away from the agent: a slip in one of them must not give it back.
+const LIMITING: [&str; 5] = ["permission", "permissions", "tools", "disallowed_tools", "permission_mode"];
+
+/// Keys of providers that are near one of ours and no slip.
+const PROVIDERS: [&str; 2] = ["top_k", "top_a"];
+
+/// Ours and Claude's.
+const PERMISSION_MODES: [&str; 9] =
+    ["default", "plan", "acceptEdits", "accept-edits", "bypassPermissions", "bypass", "auto", "dontAsk", "manual"];
+
+fn means_all(text: &str) -> bool {
+    matches!(text.trim().trim_matches(['"', '\'', '[', ']']).to_lowercase().as_str(), "*" | "all" | "all tools" | "any")
+}
+
+/// Tools of other programs that people list; to lack them surprises nobody.
+const FOREIGN_TOOLS: [&str; 16] = [
+    "exitplanmode",
+    "enterplanmode",
+    "slashcommand",
+    "listmcpresources",
+    "listmcpresourcestool",
+    "readmcpresource",
+    "readmcpresourcetool",
+    "taskcreate",
+    "taskupdate",
+    "taskget",
+    "taskoutput",
+    "taskstop",
+    "tasklist",
+    "sendmessage",
+    "toolsearch",
+    "monitor",
+];
+
+/// Whether no tool has the name, and which may be meant.
+fn unknown_tool(written: &str) -> Option<Option<&'static str>> {
+    let name = written.split('(').next().unwrap_or(written).trim();
+    let squashed: String = name.chars().filter(|letter| !matches!(letter, '-' | '_' | ' ')).flat_map(char::to_lowercase).collect();
+    let is_known =
+        FOREIGN_TOOLS.contains(&squashed.as_str()) || matches!(squashed.as_str(), "view" | "ls" | "killbash" | "askuserquestion");
+    match RuleKey::of(name) {
+        Err(KeyError::Unknown { near }) if !is_known && !name.starts_with("mcp__") => Some(near),
+        _ => None,
     }
 }
 
@@ -387,6 +598,15 @@ fn one_text(node: &Node) -> Option<String> {
         }
         _ => None,
     }
+}
+
+/// Names in a list or in a text.
+fn names_in(node: &Node) -> Option<Vec<String>> {
+    let names = match &node.held {
+        Held::List(items) => items.iter().map(one_text).collect::<Option<Vec<String>>>(),
+        _ => one_text(node).map(|text| separate(&text)),
+    }?;
+    Some(names.iter().map(|name| plain(name.trim())).filter(|name| !name.is_empty()).collect())
 }
 
 /// `Read, Bash(git log, git diff), Grep` and `Read Grep` as their names.

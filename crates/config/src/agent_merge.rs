@@ -123,6 +123,11 @@ fn withhold(agent: &mut Agent, said: AgentTools) {
     }
 }
 
+/// Rules of somebody who is not trusted: judged by themselves, and nothing else changes.
+pub(crate) fn tighten(agent: &mut Agent, rules: &[Rule]) {
+    permit(agent, rules, false);
+}
+
 fn permit(agent: &mut Agent, rules: &[Rule], trusted: bool) {
     let known = if trusted { &mut agent.permission } else { &mut agent.ceiling };
     *known = permission::merged(known, rules);

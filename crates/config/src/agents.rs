@@ -9,7 +9,7 @@ use posse_session::{Agent, AgentMode, Verdict};
 
 use crate::{
     agent_fields::{Draft, KEYS, Writer, draft},
-    agent_merge::{Standing, apply},
+    agent_merge::{Standing, apply, tighten},
     config::Config,
     definition,
     frontmatter::{Document, document},
@@ -34,16 +34,18 @@ pub struct Agents {
     pub tolerated: Vec<Problem>,
     /// Denies of an agent that a later rule of its own makes unreachable: printed at every start.
     pub dead_denies: Vec<Problem>,
+    /// What a start must say: limits that could not be read, and what a folder that is not trusted changes or would like
+    /// to. Bounded.
+    pub announced: Vec<Problem>,
     /// Markdown files that were read.
     pub files: usize,
 }
 
 /// The agents of this place and configuration. `inline` is the JSON of `--agents`.
 pub fn agents(places: &Places, config: &Config, inline: Option<&str>) -> Result<Agents, ConfigError> {
-    let mut office =
-        Office { places, config, known: Vec::new(), index: HashMap::new(), tolerated: Vec::new(), errors: Vec::new(), files: 0 };
+    let mut office = Office::new(places, config);
     for agent in native::agents() {
-        office.add(Known { agent, disabled: false, written_by: None });
+        office.add(Known { agent, disabled: false, written_by: None, is_users: false });
     }
     let mut sources = office.sources();
     sources.sort_by_key(Writing::level);
@@ -143,6 +145,8 @@ struct Known {
     disabled: bool,
     /// The last definition: which group of files it was in, and where it stands.
     written_by: Option<(String, Origin)>,
+    /// The user wrote a definition of it, or trusts who did.
+    is_users: bool,
 }
 
 /// One definition and where it comes from.
@@ -162,6 +166,7 @@ struct Office<'a> {
     index: HashMap<String, usize>,
     tolerated: Vec<Problem>,
     errors: Vec<Problem>,
+    announced: Vec<Problem>,
     files: usize,
 }
 
@@ -177,7 +182,8 @@ pub(crate) fn tolerated_in(shelf: &Shelf, only: Option<Found>, places: &Places, 
 
 impl<'a> Office<'a> {
     fn new(places: &'a Places, config: &'a Config) -> Self {
-        Self { places, config, known: Vec::new(), index: HashMap::new(), tolerated: Vec::new(), errors: Vec::new(), files: 0 }
+        let (known, index) = (Vec::new(), HashMap::new());
+        Self { places, config, known, index, tolerated: Vec::new(), errors: Vec::new(), announced: Vec::new(), files: 0 }
     }
 
     /// Within a level configuration files come before folders, as with OpenCode.
@@ -237,6 +243,7 @@ impl<'a> Office<'a> {
         let hint = hint(source.family);
         let named = findings.errors.into_iter().map(|problem| Problem { words: format!("{}{hint}", problem.words), ..problem });
         self.errors.extend(named);
+        self.tolerated.append(&mut findings.warnings);
     }
 
     fn shelf(&mut self, shelf: &Shelf, forced: Option<AgentMode>) {
@@ -244,7 +251,7 @@ impl<'a> Office<'a> {
         for (path, words) in walked.left_out {
             self.tolerate(Origin { source: shelf::shown(self.places, &path), line: 0 }, format!("{words}; left out"));
         }
-        let group = shelf.dir.parent().unwrap_or(&shelf.dir).display().to_string();
+        let group = shelf::group_of(shelf);
         for found in walked.files {
             self.file(shelf, &found, forced, &group);
         }
@@ -269,6 +276,7 @@ impl<'a> Office<'a> {
         let mut findings = Findings::default();
         let draft = self.draft_of(&read, &source, shelf, &mut findings);
         self.tolerated.append(&mut findings.errors);
+        self.tolerated.append(&mut findings.warnings);
         let default_mode = if shelf.family == Family::Claude { AgentMode::Subagent } else { AgentMode::All };
         let whole = shelf.family == Family::Claude && shelf.trusted;
         let standing = Standing { trusted: shelf.trusted, whole, default_mode, forced };
@@ -296,36 +304,92 @@ impl<'a> Office<'a> {
         draft
     }
 
-    fn define(&mut self, definition: Definition<'_>) {
-        let Definition { name, draft, standing, group, origin } = definition;
-        let key = Agent::key(&name);
+    fn define(&mut self, mut definition: Definition<'_>) {
+        let key = Agent::key(&definition.name);
         if key.is_empty() {
-            return self.tolerate(origin, "an agent without a name; left out");
+            return self.tolerate(definition.origin, "an agent without a name; left out");
         }
-        let written_by = Some((group.to_owned(), origin.clone()));
-        let disabled = draft.disable;
-        match self.index.get(&key).copied() {
-            Some(at) if self.known[at].written_by.as_ref().is_some_and(|(before, _)| before == group) => {
-                let first = self.known[at].written_by.as_ref().map(|(_, origin)| origin.to_string()).unwrap_or_default();
-                self.tolerate(origin, format!("a second agent {name}; the one at {first} counts"));
+        self.announced.append(&mut definition.draft.announced);
+        let Some(at) = self.index.get(&key).copied() else { return self.found(definition) };
+        let known = &self.known[at];
+        let trusted = definition.standing.trusted;
+        match &known.written_by {
+            Some((before, first)) if before == definition.group => {
+                let words = format!("a second agent {}; the one at {first} counts", definition.name);
+                self.tolerate(definition.origin, words);
             }
-            Some(at) => {
-                let known = &mut self.known[at];
-                apply(&mut known.agent, draft, standing, &origin);
-                known.disabled = disabled.unwrap_or(known.disabled);
-                known.written_by = written_by;
-                let names: Vec<String> =
-                    std::iter::once(&known.agent.name).chain(&known.agent.aliases).map(|name| Agent::key(name)).collect();
-                for name in names {
-                    self.index.entry(name).or_insert(at);
-                }
-            }
-            None => {
-                let mut agent = Agent { name, trusted: true, mode: standing.default_mode, ..Agent::default() };
-                apply(&mut agent, draft, standing, &origin);
-                self.add(Known { agent, disabled: disabled.unwrap_or_default(), written_by });
-            }
+            _ if !trusted && known.is_users => self.only_tighten(at, definition),
+            _ if !trusted && known.agent.native => self.reword(at, definition),
+            // Whoever nobody trusts has not defined what the user defines now.
+            _ if trusted && !known.is_users && !known.agent.native => self.supplant(at, definition),
+            _ => self.change(at, definition),
         }
+    }
+
+    /// An agent that nobody has defined before.
+    fn found(&mut self, definition: Definition<'_>) {
+        let Definition { name, mut draft, standing, group, origin } = definition;
+        if !standing.trusted {
+            // A name that is another's stays the other's.
+            draft.name = draft.name.filter(|name| !self.index.contains_key(&Agent::key(name)));
+            draft.aliases =
+                draft.aliases.map(|names| names.into_iter().filter(|name| !self.index.contains_key(&Agent::key(name))).collect());
+        }
+        let disabled = draft.disable.unwrap_or_default();
+        let mut agent = Agent { name, trusted: true, mode: standing.default_mode, ..Agent::default() };
+        apply(&mut agent, draft, standing, &origin);
+        self.add(Known { agent, disabled, written_by: Some((group.to_owned(), origin)), is_users: standing.trusted });
+    }
+
+    fn change(&mut self, at: usize, definition: Definition<'_>) {
+        let Definition { draft, standing, group, origin, .. } = definition;
+        let known = &mut self.known[at];
+        known.disabled = draft.disable.unwrap_or(known.disabled);
+        apply(&mut known.agent, draft, standing, &origin);
+        known.written_by = Some((group.to_owned(), origin));
+        known.is_users |= standing.trusted;
+        let names: Vec<String> = std::iter::once(&known.agent.name).chain(&known.agent.aliases).map(|name| Agent::key(name)).collect();
+        for name in names {
+            self.index.entry(name).or_insert(at);
+        }
+    }
+
+    /// The user's definition in the place of one that nobody trusts; what that one denies stays denied.
+    fn supplant(&mut self, at: usize, definition: Definition<'_>) {
+        let ceiling = std::mem::take(&mut self.known[at].agent.ceiling);
+        let key = Agent::key(&definition.name);
+        if Agent::key(&self.known[at].agent.name) == key {
+            let (name, mode) = (definition.name.clone(), definition.standing.default_mode);
+            self.known[at].agent = Agent { name, mode, ceiling, trusted: true, ..Agent::default() };
+            return self.change(at, definition);
+        }
+        // It was only the other's second name.
+        self.known[at].agent.ceiling = ceiling;
+        self.known[at].agent.aliases.retain(|alias| Agent::key(alias) != key);
+        self.index.remove(&key);
+        self.found(definition);
+    }
+
+    /// A folder that is not trusted may deny and ask, and changes nothing else of an agent that is the user's.
+    fn only_tighten(&mut self, at: usize, definition: Definition<'_>) {
+        let agent = &mut self.known[at].agent;
+        tighten(agent, &definition.draft.permission);
+        let words = format!("{} (yours stays): ignored, because this folder is not trusted", agent.name);
+        self.announced.push(Problem { origin: definition.origin, key: String::new(), words });
+    }
+
+    /// Of an agent of ours it may change the words, and whoever starts is told.
+    fn reword(&mut self, at: usize, definition: Definition<'_>) {
+        let Draft { description, prompt, append, tools, disallowed_tools, permission, .. } = definition.draft;
+        let changed = [("prompt", prompt.is_some() || append.is_some()), ("description", description.is_some())];
+        let changed: Vec<&str> = changed.iter().filter(|(_, said)| *said).map(|(what, _)| *what).collect();
+        if !changed.is_empty() {
+            let words =
+                format!("changes the {} of our agent {}; this folder is not trusted", changed.join(" and the "), self.known[at].agent.name);
+            self.announced.push(Problem { origin: definition.origin.clone(), key: String::new(), words });
+        }
+        let draft = Draft { description, prompt, append, tools, disallowed_tools, permission, ..Draft::default() };
+        self.change(at, Definition { draft, ..definition });
     }
 
     fn tolerate(&mut self, origin: Origin, words: impl Into<String>) {
@@ -346,7 +410,8 @@ impl<'a> Office<'a> {
         }
         let list: Vec<Agent> = self.known.into_iter().filter(|known| !known.disabled).map(|known| known.agent).collect();
         let dead_denies = list.iter().flat_map(dead_denies).collect();
-        let mut agents = Agents { list, index: HashMap::new(), tolerated: self.tolerated, dead_denies, files: self.files };
+        let announced = bounded(self.announced);
+        let mut agents = Agents { list, index: HashMap::new(), tolerated: self.tolerated, dead_denies, announced, files: self.files };
         // Natives come first, so a default that nobody chose is theirs.
         let chosen = agents.default(self.config).map(|agent| agent.name.clone()).ok();
         for agent in &mut agents.list {
@@ -356,13 +421,28 @@ impl<'a> Office<'a> {
         for (at, agent) in agents.list.iter().enumerate() {
             agents.index.insert(Agent::key(&agent.name), at);
         }
-        for (at, agent) in agents.list.iter().enumerate() {
+        let mut by_trust: Vec<(usize, &Agent)> = agents.list.iter().enumerate().collect();
+        by_trust.sort_by_key(|(_, agent)| !agent.trusted && !agent.native);
+        for (at, agent) in by_trust {
             for alias in &agent.aliases {
                 agents.index.entry(Agent::key(alias)).or_insert(at);
             }
         }
         Ok(agents)
     }
+}
+
+/// Said at every start, so a screen at most; a hostile folder could fill it.
+const ANNOUNCED_MAX: usize = 20;
+
+/// The first of what a start says, and how much more there is.
+pub(crate) fn bounded(mut announced: Vec<Problem>) -> Vec<Problem> {
+    let more = announced.len().saturating_sub(ANNOUNCED_MAX);
+    announced.truncate(ANNOUNCED_MAX);
+    if let (Some(last), true) = (announced.last_mut(), 0 < more) {
+        last.words.push_str(&format!(" (and {more} more such things; `posse agents check` lists them)"));
+    }
+    announced
 }
 
 fn dead_denies(agent: &Agent) -> Vec<Problem> {

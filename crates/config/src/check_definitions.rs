@@ -2,13 +2,12 @@
 //!
 //! Only asks those who read them; nothing is judged here that a run would judge otherwise.
 
-use std::path::{Path, PathBuf};
+use std::{collections::HashSet, path::Path};
 
 use crate::{
     agents::{agents, tolerated_in},
     command::{self, commands},
     config::Config,
-    frontmatter::document,
     layer::Family,
     origin::{Origin, Problem},
     places::Places,
@@ -30,20 +29,24 @@ pub fn check_agents(places: &Places, config: &Config, path: Option<&Path>) -> De
     let mut checked = DefinitionsChecked::default();
     let Some(path) = path else {
         match agents(places, config, None) {
-            Ok(agents) => (checked.tolerated, checked.files) = (agents.tolerated, agents.files),
+            Ok(agents) => {
+                (checked.tolerated, checked.files) = (agents.tolerated, agents.files);
+                checked.tolerated.extend(agents.announced);
+            }
             Err(error) => checked.errors = error.problems,
         }
         let skills = skills(places, config);
         let commands = commands(places, config, &skills);
         checked.files += commands.files + skills.files;
-        checked.tolerated.extend(commands.tolerated);
-        checked.tolerated.extend(skills.tolerated);
+        for found in [commands.tolerated, commands.announced, skills.tolerated, skills.announced] {
+            checked.tolerated.extend(found);
+        }
         return checked.sorted();
     };
     let path = places.cwd.join(path);
     let folder = if path.is_dir() { path.clone() } else { path.parent().unwrap_or(&path).to_owned() };
-    let within = |dir: PathBuf| Shelf { family: family_of(&dir), dir, level: Level::Above, trusted: true, within: None, plugin: None };
-    let shelf = within(folder.clone());
+    let (level, trusted, within) = (Level::Above, true, None);
+    let shelf = Shelf { family: family_of(&folder), plugin: plugin_of(&folder), dir: folder, level, trusted, within };
     let files = if path.is_dir() {
         let walked = shelf::markdown(&shelf);
         let left_out = walked.left_out.into_iter();
@@ -55,9 +58,11 @@ pub fn check_agents(places: &Places, config: &Config, path: Option<&Path>) -> De
     };
     for found in files {
         checked.files += 1;
-        checked.tolerated.extend(match keys_of(&found.path) {
-            None => tolerated_in(&within(folder.clone()), Some(found), places, config).0,
-            Some(keys) => head_of(&found.path, places, keys),
+        let shelf = Shelf { family: family_of(&found.path), plugin: plugin_of(&found.path), ..shelf.clone() };
+        checked.tolerated.extend(match kind_of(&found.path) {
+            Kind::Agent => tolerated_in(&shelf, Some(found), places, config).0,
+            Kind::Command => command::tolerated_in(&shelf, &found, places),
+            Kind::Skill => skill::tolerated_in(&shelf, &found, places),
         });
     }
     checked.sorted()
@@ -67,19 +72,33 @@ impl DefinitionsChecked {
     fn sorted(mut self) -> Self {
         let place = |problem: &Problem| (problem.origin.source.clone(), problem.origin.line);
         self.tolerated.sort_by_key(place);
-        self.tolerated.dedup();
+        let mut seen = HashSet::new();
+        self.tolerated.retain(|problem| seen.insert(problem.to_string()));
         self
     }
 }
 
-/// The documented keys of a command or a skill; nothing for an agent.
-fn keys_of(path: &Path) -> Option<&'static [&'static str]> {
-    let name = path.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
+#[derive(Clone, Copy)]
+enum Kind {
+    Agent,
+    Command,
+    Skill,
+}
+
+fn kind_of(path: &Path) -> Kind {
+    let is_skill = path.file_name().is_some_and(|name| name.eq_ignore_ascii_case("SKILL.md"));
     let lies_in = |folders: [&str; 2]| path.components().any(|part| part.as_os_str().to_str().is_some_and(|part| folders.contains(&part)));
-    if name == "skill.md" {
-        return Some(&skill::KEYS);
+    match (is_skill, lies_in(["command", "commands"])) {
+        (true, _) => Kind::Skill,
+        (false, true) => Kind::Command,
+        (false, false) => Kind::Agent,
     }
-    lies_in(["command", "commands"]).then_some(&command::KEYS)
+}
+
+/// The plugin that a path lies in, by its manifest.
+fn plugin_of(path: &Path) -> Option<String> {
+    let root = path.ancestors().find(|folder| folder.join(".claude-plugin/plugin.json").is_file())?;
+    Some(root.file_name()?.to_string_lossy().into_owned())
 }
 
 fn family_of(dir: &Path) -> Family {
@@ -88,14 +107,6 @@ fn family_of(dir: &Path) -> Family {
         (true, _) => Family::Claude,
         (_, true) => Family::OpenCode,
         _ => Family::Ours,
-    }
-}
-
-fn head_of(path: &Path, places: &Places, keys: &[&str]) -> Vec<Problem> {
-    match shelf::read_text(path) {
-        Ok(Some(text)) => document(&text, &shelf::shown(places, path), keys).tolerated,
-        Ok(None) => vec![problem(places, path, "there is no such file".to_owned())],
-        Err(words) => vec![problem(places, path, words)],
     }
 }
 

@@ -13,13 +13,15 @@ use posse_session::AgentMode;
 use serde_json::{Map, Value};
 
 use crate::{
+    agents::bounded,
+    command_line::is_name_letter,
     config::{Config, Later},
     fields::{self, Fields},
     frontmatter::{Document, document},
     layer::Family,
     origin::{Origin, Problem, plain},
     places::Places,
-    shelf::{self, Found, Level, Names, Shelf},
+    shelf::{self, Found, Level, Names, Shelf, group_of},
     skill::{Powers, Skill, Skills},
     template::{self, Given, Piece},
     tree::{Entry, Held, Node},
@@ -67,6 +69,8 @@ pub struct Commands {
     list: Vec<Command>,
     /// What was guessed, left out or overridden, with file and line.
     pub tolerated: Vec<Problem>,
+    /// What a start must say: what a folder that is not trusted changes or would like to. Bounded.
+    pub announced: Vec<Problem>,
     /// How many files were read.
     pub files: usize,
 }
@@ -100,13 +104,16 @@ pub(crate) const KEYS: [&str; 20] = [
 /// Who runs a fork that names nobody.
 const FORK_AGENT: &str = "general";
 
+/// The group of all skills.
+const SKILLS: &str = "skills";
+
 /// Every command that counts. Never fails: what is wrong with a file is among `tolerated`.
 pub fn commands(places: &Places, config: &Config, skills: &Skills) -> Commands {
     let mut collector = Collector { places, commands: Commands::default(), by_name: HashMap::new() };
     for (name, description, template, subtask) in BUILT_IN {
         let command =
             Command { description: Some((*description).to_owned()), subtask: *subtask, ..Command::new(name, template, Origin::built_in()) };
-        collector.put(command, Level::BuiltIn);
+        collector.put(command, Level::BuiltIn, "");
     }
     let mut sources: Vec<(Level, Source<'_>)> = Vec::new();
     sources.extend(shelf::later(config, "command").into_iter().map(|later| (later.level, Source::Config(later))));
@@ -123,11 +130,10 @@ pub fn commands(places: &Places, config: &Config, skills: &Skills) -> Commands {
         }
     }
     for skill in skills.list().iter().filter(|skill| skill.user_invocable) {
-        if !collector.by_name.contains_key(&fields::folded(&skill.name)) {
-            collector.put(of_skill(skill), Level::BuiltIn);
-        }
+        collector.skill(skill);
     }
     let mut commands = collector.commands;
+    commands.announced = bounded(commands.announced);
     commands.list.sort_by(|one, other| one.name.cmp(&other.name));
     commands
 }
@@ -162,13 +168,24 @@ impl Commands {
     /// For a person whose command there is not.
     pub fn unknown(&self, name: &str) -> String {
         let near = self.near(name);
-        let known = |names: &[String]| names.iter().map(|name| format!("/{name}")).collect::<Vec<_>>().join(", ");
+        let known = |names: &[String]| names.iter().map(|name| format!("/{}", typed(name))).collect::<Vec<_>>().join(", ");
         if near.is_empty() {
             let names: Vec<String> = self.list.iter().take(KNOWN_MAX).map(|command| command.name.clone()).collect();
             return format!("there is no command `/{}`; there are: {}", plain(name), known(&names));
         }
         format!("there is no command `/{}`; did you mean {}?", plain(name), known(&near))
     }
+}
+
+/// A name as it can be typed after a slash; it finds the same command.
+pub(crate) fn typed(name: &str) -> String {
+    name.chars()
+        .map(|letter| match letter {
+            '/' => ':',
+            letter if is_name_letter(letter) => letter,
+            _ => '-',
+        })
+        .collect()
 }
 
 /// Commands that are named when none is near.
@@ -193,6 +210,11 @@ impl Command {
             trusted: true,
             dir: None,
         }
+    }
+
+    /// Its name as it can be typed after a slash.
+    pub fn typed(&self) -> String {
+        typed(&self.name)
     }
 
     /// Whether it runs as a child, before any model is asked. `agent_mode` is that of the agent it names.
@@ -226,19 +248,19 @@ impl Command {
             variables.push((name, dir));
         }
         let pieces = template::expand(&self.template, Given { arguments, variables: &variables });
-        if self.trusted { pieces } else { words_only(pieces) }
+        if self.trusted { pieces } else { words_only(pieces, places) }
     }
 }
 
 /// Said in place of a shell line that does not count.
 const NOT_RUN: &str = "not run: the folder that this command comes from is not trusted";
 
-fn words_only(pieces: Vec<Piece>) -> Vec<Piece> {
+fn words_only(pieces: Vec<Piece>, places: &Places) -> Vec<Piece> {
     let mut words: Vec<Piece> = Vec::new();
     for piece in pieces {
         let piece = match piece {
             Piece::Shell { line } => Piece::Text(format!("`{line}` ({NOT_RUN})")),
-            Piece::File { path } if !stays_inside(&path) => Piece::Text(format!("@{path}")),
+            Piece::File { path } if !stays_inside(&path, places) => Piece::Text(format!("@{path}")),
             piece => piece,
         };
         match (words.last_mut(), piece) {
@@ -249,8 +271,13 @@ fn words_only(pieces: Vec<Piece>) -> Vec<Piece> {
     words
 }
 
-fn stays_inside(path: &str) -> bool {
-    !path.starts_with('~') && Path::new(path).components().all(|component| matches!(component, Component::Normal(_) | Component::CurDir))
+/// Also where a link leads: the disk is asked, and a name that is no file stays what it is.
+fn stays_inside(path: &str, places: &Places) -> bool {
+    let written =
+        !path.starts_with('~') && Path::new(path).components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+    let project = places.project.canonicalize().unwrap_or_else(|_| places.project.clone());
+    let leads_out = |folder: &PathBuf| folder.join(path).canonicalize().is_ok_and(|real| !real.starts_with(&project));
+    written && ![&places.cwd, &places.project].into_iter().any(leads_out)
 }
 
 /// Each skill is also a command; a fork is run by a child.
@@ -279,31 +306,66 @@ enum Source<'a> {
 struct Collector<'a> {
     places: &'a Places,
     commands: Commands,
-    /// By the name without what people write differently: where in the list it stands, and the class it came from.
-    by_name: HashMap<String, (usize, Level)>,
+    by_name: HashMap<String, Known>,
+}
+
+/// Where a name stands in the list, and who has said something of it.
+struct Known {
+    at: usize,
+    level: Level,
+    /// Definitions of the same group with the same name are duplicates.
+    group: String,
+    is_built_in: bool,
 }
 
 impl Collector<'_> {
-    fn put(&mut self, command: Command, level: Level) {
+    fn put(&mut self, command: Command, level: Level, group: &str) {
         let key = fields::folded(&command.name);
-        match self.by_name.get(&key).copied() {
-            Some((at, before)) => {
-                if before == level {
-                    let words = format!(
-                        "the same name again: `{}` is also {}; this one counts",
-                        plain(&command.name),
-                        self.commands.list[at].origin
-                    );
-                    self.tolerate(command.origin.clone(), "", words);
-                }
-                self.by_name.insert(key, (at, level));
-                self.commands.list[at] = command;
-            }
-            None => {
-                self.by_name.insert(key, (self.commands.list.len(), level));
-                self.commands.list.push(command);
-            }
+        let is_built_in = command.kind == CommandKind::BuiltIn;
+        let Some(known) = self.by_name.get(&key) else {
+            self.by_name.insert(key, Known { at: self.commands.list.len(), level, group: group.to_owned(), is_built_in });
+            self.commands.list.push(command);
+            return;
+        };
+        let (at, is_built_in, is_same_level) = (known.at, known.is_built_in, known.level == level);
+        let before = self.commands.list[at].clone();
+        if known.group == group {
+            let words = format!("a second command `{}`; the one at {} counts", plain(&command.name), before.origin);
+            return self.tolerate(command.origin, "", words);
         }
+        if !command.trusted && before.trusted && !is_built_in {
+            return self
+                .announce(command.origin, &format!("/{} (yours stays): ignored, because this folder is not trusted", typed(&before.name)));
+        }
+        if is_same_level {
+            let words = format!("the same name again: `{}` is also {}; this one counts", plain(&command.name), before.origin);
+            self.tolerate(command.origin.clone(), "", words);
+        }
+        let mut command = command;
+        if !command.trusted && is_built_in {
+            let words = format!("changes the text of our command /{}; this folder is not trusted", typed(&before.name));
+            let Command { template, description, origin, kind, trusted, .. } = command;
+            self.announce(origin.clone(), &words);
+            command = Command { template, description: description.or(before.description.clone()), origin, kind, trusted, ..before };
+        }
+        self.commands.list[at] = command;
+        self.by_name.insert(key, Known { at, level, group: group.to_owned(), is_built_in });
+    }
+
+    /// A skill is a command too where no other has its name, or only one that nobody trusts.
+    fn skill(&mut self, skill: &Skill) {
+        let key = fields::folded(&skill.name);
+        let Some(known) = self.by_name.get(&key) else { return self.put(of_skill(skill), Level::BuiltIn, SKILLS) };
+        let before = &self.commands.list[known.at];
+        if skill.trusted && !before.trusted && !known.is_built_in && before.kind != CommandKind::Skill {
+            let (at, origin) = (known.at, before.origin.clone());
+            self.announce(origin, &format!("/{} (your skill stays): ignored, because this folder is not trusted", typed(&skill.name)));
+            self.commands.list[at] = of_skill(skill);
+        }
+    }
+
+    fn announce(&mut self, origin: Origin, words: &str) {
+        self.commands.announced.push(Problem { origin, key: String::new(), words: words.to_owned() });
     }
 
     fn config(&mut self, later: &Later) {
@@ -315,10 +377,10 @@ impl Collector<'_> {
             let name = plain(name);
             let key = fields::folded(&name);
             if node.get("disable").and_then(Node::flag) == Some(true) {
-                self.remove(&key);
+                self.disable(&name, later, origin);
                 continue;
             }
-            let below = self.by_name.get(&key).map(|(at, _)| self.commands.list[*at].clone());
+            let below = self.by_name.get(&key).map(|known| self.commands.list[known.at].clone());
             let base = match (node.get("template").and_then(Node::text), below) {
                 (Some(template), _) => Command::new(&name, template, origin.clone()),
                 // Only what it says is changed.
@@ -330,15 +392,21 @@ impl Collector<'_> {
             };
             let base = Command { kind: CommandKind::Config, trusted: base.trusted && later.trusted, ..base };
             let command = self.described(base, node.clone(), Vec::new());
-            self.put(command, later.level);
+            self.put(command, later.level, &format!("{} command", later.origin.source));
         }
     }
 
-    fn remove(&mut self, key: &str) {
-        let Some((at, _)) = self.by_name.remove(key) else { return };
+    fn disable(&mut self, name: &str, later: &Later, origin: &Origin) {
+        let key = fields::folded(name);
+        let Some(known) = self.by_name.get(&key) else { return };
+        if !later.trusted && (known.is_built_in || self.commands.list[known.at].trusted) {
+            return self.announce(origin.clone(), &format!("/{} is not disabled, because this folder is not trusted", typed(name)));
+        }
+        let at = known.at;
+        self.by_name.remove(&key);
         self.commands.list.remove(at);
-        for (place, _) in self.by_name.values_mut().filter(|(place, _)| at < *place) {
-            *place -= 1;
+        for known in self.by_name.values_mut().filter(|known| at < known.at) {
+            known.at -= 1;
         }
     }
 
@@ -348,16 +416,20 @@ impl Collector<'_> {
             self.tolerate(Origin { source: shelf::shown(self.places, &path), line: 0 }, "", words);
         }
         for found in walked.files {
-            let shown = shelf::shown(self.places, &found.path);
-            match shelf::read_text(&found.path) {
-                Ok(Some(text)) => {
-                    self.commands.files += 1;
-                    let document = document(&text, &shown, &KEYS);
-                    self.file(shelf, &found, document);
-                }
-                Ok(None) => {}
-                Err(words) => self.tolerate(Origin { source: shown, line: 0 }, "", words),
+            self.read(shelf, &found);
+        }
+    }
+
+    fn read(&mut self, shelf: &Shelf, found: &Found) {
+        let shown = shelf::shown(self.places, &found.path);
+        match shelf::read_text(&found.path) {
+            Ok(Some(text)) => {
+                self.commands.files += 1;
+                let document = document(&text, &shown, &KEYS);
+                self.file(shelf, found, document);
             }
+            Ok(None) => {}
+            Err(words) => self.tolerate(Origin { source: shown, line: 0 }, "", words),
         }
     }
 
@@ -371,7 +443,7 @@ impl Collector<'_> {
         if command.template.is_empty() {
             self.tolerate(command.origin.clone(), "", "has no text, so the command says nothing but its arguments");
         }
-        self.put(command, shelf.level);
+        self.put(command, shelf.level, &group_of(shelf));
     }
 
     /// The command with what its fields say.
@@ -400,4 +472,11 @@ impl Collector<'_> {
     fn tolerate(&mut self, origin: Origin, key: &str, words: impl Into<String>) {
         self.commands.tolerated.push(Problem { origin, key: key.to_owned(), words: words.into() });
     }
+}
+
+/// What is tolerated in the commands of one folder, or in one of its files.
+pub(crate) fn tolerated_in(shelf: &Shelf, found: &Found, places: &Places) -> Vec<Problem> {
+    let mut collector = Collector { places, commands: Commands::default(), by_name: HashMap::new() };
+    collector.read(shelf, found);
+    collector.commands.tolerated
 }

@@ -46,11 +46,13 @@ fn command(line: &str) -> Option<Line> {
     let rest = line.strip_prefix('/')?.trim_end();
     let end = rest.find(|letter: char| !is_name_letter(letter)).unwrap_or(rest.len());
     let (name, arguments) = rest.split_at(end);
-    let is_name = name.starts_with(|letter: char| letter.is_ascii_alphabetic());
+    // A number alone, as in `/2 of it`, is no name.
+    let is_name = name.starts_with(char::is_alphanumeric) && name.contains(char::is_alphabetic);
     let ends = arguments.is_empty() || arguments.starts_with(' ');
     (is_name && ends).then(|| Line::Command { name: name.to_owned(), arguments: arguments.trim().to_owned() })
 }
 
-fn is_name_letter(letter: char) -> bool {
-    letter.is_ascii_alphanumeric() || matches!(letter, '_' | ':' | '-')
+/// What a name may have after the slash; anything more, and a path would be one.
+pub(crate) fn is_name_letter(letter: char) -> bool {
+    letter.is_alphanumeric() || matches!(letter, '_' | ':' | '-')
 }

@@ -94,7 +94,12 @@ impl Config {
             Trust::Untrusted | Trust::Trusted => "ignored, because this folder is not trusted",
         };
         let (never, waiting): (Vec<&Ignored>, Vec<&Ignored>) = self.ignored.iter().partition(|ignored| ignored.never);
-        let waiting = named(&waiting).map(|names| format!("{why}: {names} (`posse trust` accepts it)"));
+        // Where one thing cannot be vouched for, `posse trust` would refuse the whole folder.
+        let way = match waiting.iter().find(|ignored| ignored.unvouched) {
+            Some(one) => format!("`posse run --trust` accepts it for once; `posse trust` cannot, because of {}", one.file),
+            None => "`posse trust` accepts it".to_owned(),
+        };
+        let waiting = named(&waiting).map(|names| format!("{why}: {names} ({way})"));
         let never = named(&never).map(|names| format!("ignored, because no folder may say it: {names}"));
         let said: Vec<String> = waiting.into_iter().chain(never).collect();
         (!said.is_empty()).then(|| said.join("; "))

@@ -56,6 +56,19 @@ pub(crate) const WORDS: [&str; 22] = [
     "category",
 ];
 
+/// How a command's wish for another agent is named.
+pub(crate) const INLINE_AGENT: &str = "agent (where it is no subagent)";
+
+/// Whether a command or skill names an agent and may be meant to run inline, where a folder that is not trusted chooses
+/// nobody: as a task it has no more rights than its caller.
+pub(crate) fn chooses_agent(fields: &Node) -> bool {
+    let find = |name: &str| fields.entries().iter().find(|entry| snake_case(&entry.name) == name).map(|entry| &entry.node);
+    let is_task = find("subtask").is_some_and(|node| node.flag() == Some(true) || node.text() == Some("true"));
+    let is_fork = find("context").and_then(Node::text).is_some_and(|context| context.eq_ignore_ascii_case("fork"));
+    let named = find("agent").and_then(Node::text).map(|name| name.trim().to_lowercase());
+    named.is_some_and(|name| !matches!(name.as_str(), "" | "explore" | "general" | "general-purpose")) && !is_task && !is_fork
+}
+
 /// Keys of a command or a skill that choose who receives the code, at what price, and which shell runs it.
 pub(crate) const CHOICES: [&str; 4] = ["model", "variant", "effort", "shell"];
 
@@ -119,8 +132,12 @@ impl Sieve<'_> {
     fn entry(&mut self, entry: &Entry, path: &str) -> Option<Entry> {
         // `agent.NAME.hooks` and not an agent that is called `hooks`.
         let is_name = !path.contains('.');
+        let is_command = path == "command";
         let path = join(path, &entry.name);
         let key = snake_case(&entry.name);
+        if is_command && chooses_agent(&entry.node) {
+            self.findings.ignore(self.file, &format!("{path}.{INLINE_AGENT}"), &entry.node);
+        }
         let chooses = path.starts_with("command.") && CHOICES.contains(&key.as_str());
         if !is_name && (chooses || POWERS.contains(&key.as_str())) {
             self.findings.ignore(self.file, &path, &entry.node);
@@ -145,7 +162,8 @@ impl Sieve<'_> {
 
     /// Rules without those that allow.
     fn without_allows(&mut self, node: &Node, path: &str) -> Option<Node> {
-        let allows = node.text() == Some("allow") || node.flag() == Some(true);
+        let says_yes = |word: &str| matches!(word.trim().to_lowercase().as_str(), "allow" | "true" | "yes" | "on");
+        let allows = node.text().is_some_and(says_yes) || node.flag() == Some(true);
         if allows {
             self.findings.ignore(self.file, &format!("{path} (allow)"), node);
             return None;

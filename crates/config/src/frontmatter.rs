@@ -71,6 +71,8 @@ enum Found {
     Rule,
     /// The second line of dashes is missing.
     Unclosed,
+    /// The lines of dashes are indented, longer, or say `yaml`.
+    Unusual,
 }
 
 /// Where the head of a text is. Also what trust in a folder is bound to, so nothing else may look for heads.
@@ -88,13 +90,13 @@ pub(crate) fn split<'a>(text: &'a str, known_keys: &[&str]) -> Split<'a> {
     };
     let Some(start) = lines.iter().position(|line| !line.text.trim().is_empty()) else { return nothing };
     let mut dashes = lines.iter().enumerate().skip(start).filter(|(_, line)| is_dashes(line.text)).map(|(at, _)| at);
-    let Some(open) = dashes.next() else { return nothing };
-    let close = lines.iter().enumerate().skip(open + 1).find(|(_, line)| is_dashes(line.text) || line.text == "...").map(|(at, _)| at);
-    // After words, dashes are a line drawn across the page unless one of our keys follows.
-    let known_follows = || {
-        let first = lines[open + 1..].iter().find(|line| !line.text.trim().is_empty());
-        first.and_then(|line| key_of(line.text)).is_some_and(|key| is_known(key, known_keys))
-    };
+    let unusual = !is_dashes(lines[start].text) && is_like_dashes(lines[start].text) && known_in(&lines[start + 1..], known_keys);
+    let open = if unusual { Some(start) } else { dashes.next() };
+    let Some(open) = open else { return nothing };
+    let closes = |line: &Line<'_>| is_dashes(line.text) || line.text == "..." || unusual && is_like_dashes(line.text);
+    let close = lines.iter().enumerate().skip(open + 1).find(|(_, line)| closes(line)).map(|(at, _)| at);
+    // After words, dashes are a line drawn across the page unless keys follow, and one of ours among them.
+    let known_follows = || known_in(&lines[open + 1..close.unwrap_or(lines.len())], known_keys);
     let after = |at: usize| lines.get(at).map_or("", |line| line.rest);
     let number = |at: usize| u32::try_from(at).unwrap_or(u32::MAX).saturating_add(1);
     match close {
@@ -105,7 +107,7 @@ pub(crate) fn split<'a>(text: &'a str, known_keys: &[&str]) -> Split<'a> {
             head_line: number(open + 1),
             body: after(close + 1),
             body_line: number(close + 1),
-            found: Found::Plain,
+            found: if unusual { Found::Unusual } else { Found::Plain },
         },
         None if is_head(open + 1) => {
             let end = end_of_open_head(&lines, open + 1, known_keys);
@@ -115,6 +117,14 @@ pub(crate) fn split<'a>(text: &'a str, known_keys: &[&str]) -> Split<'a> {
         }
         _ => Split { found: Found::Rule, ..nothing },
     }
+}
+
+/// Whether the first line that says something begins with a key, and some line up to the next dashes with a known one.
+fn known_in(lines: &[Line<'_>], known_keys: &[&str]) -> bool {
+    let says = |line: &&Line<'_>| !line.text.trim().is_empty() && !line.text.trim_start().starts_with('#');
+    let begins = lines.iter().find(says).is_some_and(|line| key_of(line.text.trim_start()).is_some());
+    let mut inside = lines.iter().take_while(|line| !is_like_dashes(line.text));
+    begins && inside.any(|line| key_of(line.text.trim_start()).is_some_and(|key| is_known(key, known_keys)))
 }
 
 /// A head without an end goes on while keys, what is indented under them, and blank lines between them go on.
@@ -161,6 +171,12 @@ fn between<'a>(from: &'a str, to: &str) -> &'a str {
 
 fn is_dashes(line: &str) -> bool {
     line.trim_end() == "---"
+}
+
+/// `----`, `--- yaml` and dashes that are indented.
+fn is_like_dashes(line: &str) -> bool {
+    let rest = line.trim().strip_prefix("---").map(str::trim);
+    rest.is_some_and(|rest| rest.chars().all(|letter| letter == '-') || matches!(rest.to_lowercase().as_str(), "yaml" | "yml"))
 }
 
 /// The key that a line begins with, if it stands at the start of the line.
@@ -229,11 +245,19 @@ impl Reading<'_> {
                 let words = format!("the head has no closing `---`; it is taken to end before line {}", parts.body_line);
                 self.tolerate(open, "", words);
             }
+            Found::Unusual => self.tolerate(open, "", "lines of dashes that are not `---` alone; what is between them is read as the head"),
             Found::Plain if !parts.before.trim().is_empty() => {
                 self.tolerate(1, "", format!("text before the first `---` (line {open}); it is read as the beginning of the text"));
             }
             Found::Plain if !parts.before.is_empty() => self.tolerate(1, "", "blank lines before the first `---`; they are left out"),
             Found::Plain => {}
+        }
+        let lines: Vec<Line<'_>> = lines_of(parts.body).collect();
+        let first = lines.iter().position(|line| !line.text.trim().is_empty()).unwrap_or_default();
+        let opens = parts.head.is_some() && lines.get(first).is_some_and(|line| is_dashes(line.text));
+        if opens && known_in(&lines[first + 1..], self.known_keys) {
+            let line = parts.body_line + blank_lines(parts.body);
+            self.tolerate(line, "", "a second head; it is read as the beginning of the text");
         }
     }
 
@@ -285,7 +309,7 @@ impl Reading<'_> {
     }
 
     fn section(&mut self, section: &Section<'_>, as_yaml: bool) -> Vec<Entry> {
-        let read = if as_yaml { yaml::parse(section.text, self.shown, section.line).ok() } else { None };
+        let read = if as_yaml { self.parsed(section) } else { None };
         let is_prose = PROSE.contains(&snake_case(section.key).as_str());
         match read.map(|node| node.held) {
             Some(Held::Map(entries)) if section.key.is_empty() || entries.len() == 1 || !is_prose => return entries,
@@ -309,6 +333,18 @@ impl Reading<'_> {
         vec![Entry { name: section.key.to_owned(), origin: origin.clone(), node: Node { origin, held: Held::Text(text) } }]
     }
 
+    /// A section as YAML, or as the YAML that was meant where stars stand without quotes or tabs instead of spaces.
+    fn parsed(&mut self, section: &Section<'_>) -> Option<Node> {
+        let read = yaml::parse(section.text, self.shown, section.line).ok();
+        if read.is_some() || PROSE.contains(&snake_case(section.key).as_str()) {
+            return read;
+        }
+        let meant: String = lines_of(section.text).map(|line| mended(line.text)).collect();
+        let read = yaml::parse(&meant, self.shown, section.line).ok().filter(|node| matches!(node.held, Held::Map(_)))?;
+        self.tolerate(section.line, section.key, "read with `*` in quotes, and spaces for tabs");
+        Some(read)
+    }
+
     /// The keys of a text that is one JSON object and holds a template or a prompt, and that text.
     fn object(&mut self, body: &str, line: u32) -> Option<(Vec<Entry>, Node)> {
         if !body.starts_with('{') || !body.ends_with('}') {
@@ -322,6 +358,17 @@ impl Reading<'_> {
         self.tolerate(line, "", "the text is one JSON object; its keys are read as those of a head");
         let Held::Map(entries) = node.held else { return None };
         Some((entries.into_iter().filter(|entry| !matches!(entry.name.as_str(), "template" | "prompt")).collect(), template))
+    }
+}
+
+/// A line of a map with its key in quotes and spaces for the tabs before it.
+fn mended(line: &str) -> String {
+    let text = line.trim_start();
+    let indent = line[..line.len() - text.len()].replace('\t', "  ");
+    match text.split_once(": ").or_else(|| text.strip_suffix(':').map(|key| (key, ""))) {
+        Some((key, value)) if key.starts_with('*') && !key.contains('\'') => format!("{indent}'{}': {value}\n", key.trim_end()),
+        Some((key, value)) if value.trim() == "*" => format!("{indent}{key}: '*'\n"),
+        _ => format!("{indent}{text}\n"),
     }
 }
 

@@ -310,7 +310,8 @@ impl Chooser<'_> {
             .flat_map(|provider| provider.models.iter().map(move |(model, _)| format!("{}/{model}", provider.name)));
         let aliases = self.config.aliases.iter().map(|(alias, _)| alias.clone());
         let usable = self.known.iter().filter(|known| known.key_env.is_empty() || self.key_in(known.key_env).is_some());
-        let known = usable.map(|known| format!("{}/{}", known.name, known.default_model));
+        let named = |known: &&KnownProvider| if known.default_model.is_empty() { "MODEL" } else { known.default_model };
+        let known = usable.map(|known| format!("{}/{}", known.name, named(&known)));
         let mut exist: Vec<String> = Vec::new();
         for model in configured.chain(aliases).chain(known) {
             if exist.len() < LISTED_MAX && !exist.contains(&model) {

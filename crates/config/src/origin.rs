@@ -63,6 +63,8 @@ pub struct Ignored {
     pub key: String,
     /// No trust makes it count.
     pub never: bool,
+    /// A link out of the project, or one thing too many: trust in it cannot be kept, only given each time.
+    pub unvouched: bool,
 }
 
 /// A key of a file that trust would make count, and what it says: trust is bound to it.
@@ -120,7 +122,7 @@ impl Findings {
     }
 
     pub(crate) fn name(&mut self, file: &str, key: &str, never: bool) {
-        let ignored = Ignored { file: file.to_owned(), key: plain(key), never };
+        let ignored = Ignored { file: file.to_owned(), key: plain(key), never, unvouched: false };
         if self.ignored.len() < FINDINGS_MAX && !self.ignored.contains(&ignored) {
             self.ignored.push(ignored);
         }

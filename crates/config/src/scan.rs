@@ -18,10 +18,11 @@ use crate::{
     command,
     config::Compat,
     definition::{self, CHOICES, POWERS, SHELL, commands_in},
-    frontmatter::{document, split, unified},
+    frontmatter::{Document, document, split, unified},
     layer::{FILE_BYTES_MAX, open_regular},
     schema::snake_case,
     skill,
+    tree::{Entry, Held, Node},
 };
 
 /// Something that a folder holds and that does not count unless the folder is trusted.
@@ -43,11 +44,11 @@ pub(crate) enum What {
     Never,
 }
 
-/// Files of all these folders together.
-const FILES_MAX: usize = 2_000;
+/// Files of all these folders together; three times what anybody keeps.
+const FILES_MAX: usize = 10_000;
 
 /// Read at every start, so a second's worth at most.
-const BYTES_MAX: u64 = 16 * 1024 * 1024;
+const BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// Folders deeper than this are not looked into.
 const DEPTH_MAX: usize = 12;
@@ -174,10 +175,15 @@ impl Scan<'_> {
     }
 
     fn words(&mut self, path: &Path, depth: usize) {
+        // What lies beside skills is nobody's definition, and there may be much of it.
+        let is_markdown = path.extension().is_some_and(|end| end.eq_ignore_ascii_case("md"));
+        if !is_markdown && fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file()) {
+            return;
+        }
         match self.look(path, depth) {
             Thing::Nothing => {}
             Thing::Folder(entries) => entries.iter().for_each(|entry| self.words(entry, depth + 1)),
-            Thing::File if path.extension().is_none_or(|end| !end.eq_ignore_ascii_case("md")) => {}
+            Thing::File if !is_markdown => {}
             Thing::File => match self.read(path) {
                 Some(bytes) => self.markdown(path, &String::from_utf8_lossy(&bytes)),
                 None => self.add(path, "text", What::Unknown),
@@ -190,18 +196,27 @@ impl Scan<'_> {
         // As the reader sees it: another way to end a line must not hide a key.
         let text = &*unified(text);
         let Heads { head, inside, body } = heads_of(text);
-        let of_agent = if is_agents(path) { agent_keys(text) } else { choices(head) };
-        let named = powers(head).into_iter().chain(powers(inside)).map(str::to_owned).chain(of_agent).chain(choices(inside));
-        let unusual = (!inside.is_empty()).then(|| "unusual YAML".to_owned());
-        for power in named.chain(unusual).collect::<BTreeSet<String>>() {
-            // The whole head, so that no way of writing YAML changes what was trusted.
-            let said = blake3::Hasher::new().update(head.as_bytes()).update(inside.as_bytes()).finalize();
+        // As its reader reads it, and as words before a colon: not every head is good YAML.
+        let read = read_as(text, path);
+        let of_reader = if is_agents(path) { agent_keys(&read.fields) } else { command_keys(&read.fields) };
+        let named = powers(head).into_iter().chain(powers(inside)).map(str::to_owned).chain(of_reader);
+        let named = named.chain([head, inside].into_iter().filter(|_| !is_agents(path)).flat_map(choices));
+        // The whole head, so that no way of writing YAML changes what was trusted.
+        let said = blake3::Hasher::new().update(head.as_bytes()).update(inside.as_bytes()).finalize();
+        for power in named.collect::<BTreeSet<String>>() {
             self.add(path, &power, What::Said(said));
         }
         // Of the text by itself too: a head must not hide where in it a command begins.
-        let commands = [commands_in(text), commands_in(&body)].concat();
+        let mut commands = [commands_in(text), commands_in(&body)].concat();
+        if !inside.is_empty() {
+            // Letters that JSON writes as numbers too.
+            commands.extend(commands_in(&read.body));
+        }
         if !commands.is_empty() {
             self.add(path, SHELL, What::Said(blake3::hash(commands.join("\0").as_bytes())));
+        }
+        if !is_agents(path) && definition::chooses_agent(&read.fields) {
+            self.add(path, definition::INLINE_AGENT, What::Said(said));
         }
     }
 
@@ -291,11 +306,47 @@ fn is_agents(path: &Path) -> bool {
 }
 
 /// The keys of an agent that do not count unless its folder is trusted, found as its reader finds them.
-fn agent_keys(text: &str) -> Vec<String> {
-    let names = document(text, &Arc::from(""), &KEYS).fields.entries().iter().map(|entry| snake_case(&entry.name)).collect::<Vec<_>>();
-    let counting = names.into_iter().filter(|name| !definition::WORDS.contains(&name.as_str()));
+fn agent_keys(fields: &Node) -> Vec<String> {
+    let names = fields.entries().iter().map(|entry| snake_case(&entry.name));
+    let counting = names.filter(|name| !definition::WORDS.contains(&name.as_str()));
     // Whatever nobody knows is for the provider.
-    counting.map(|name| if KEYS.contains(&name.as_str()) { name } else { "options".to_owned() }).collect()
+    let mut keys: Vec<String> = counting.map(|name| if KEYS.contains(&name.as_str()) { name } else { "options".to_owned() }).collect();
+    let is_rules = |entry: &&Entry| matches!(snake_case(&entry.name).as_str(), "permission" | "permissions" | "tools");
+    if fields.entries().iter().filter(is_rules).any(|entry| gives(&entry.node)) {
+        keys.push("permission (allow)".to_owned());
+    }
+    keys
+}
+
+/// The same of a command or a skill.
+fn command_keys(fields: &Node) -> Vec<String> {
+    let names = fields.entries().iter().map(|entry| snake_case(&entry.name));
+    names.filter(|name| POWERS.contains(&name.as_str()) || CHOICES.contains(&name.as_str())).collect()
+}
+
+/// A file as its reader reads it.
+fn read_as(text: &str, path: &Path) -> Document {
+    let is_skill = path.file_name().is_some_and(|name| name.eq_ignore_ascii_case("SKILL.md"));
+    let keys: &[&str] = match (is_agents(path), is_skill) {
+        (true, _) => &KEYS,
+        (false, true) => &skill::KEYS,
+        (false, false) => &command::KEYS,
+    };
+    document(text, &Arc::from(""), keys)
+}
+
+/// Whether rules allow something or a map turns a tool on, in whatever words.
+fn gives(node: &Node) -> bool {
+    match &node.held {
+        Held::Flag(flag) => *flag,
+        Held::Number(_) => false,
+        Held::Map(entries) => entries.iter().any(|entry| gives(&entry.node)),
+        Held::List(items) => items.iter().any(gives),
+        Held::Text(text) => {
+            text.split(|letter: char| !letter.is_alphanumeric()).any(|word| GIVING.iter().any(|giving| word.eq_ignore_ascii_case(giving)))
+        }
+        Held::Null | Held::Secret(_) | Held::Missing(_) => false,
+    }
 }
 
 /// How rules allow and maps of tools turn on.
@@ -309,22 +360,11 @@ fn powers(head: &str) -> Vec<&'static str> {
             powers.push(power);
         }
     };
-    let mut gives = false;
     for (at, _) in head.match_indices(':') {
         let name = snake_case(word_before(&head[..at]));
         if let Some(power) = POWERS.iter().find(|power| **power == name) {
             add(power);
         }
-        gives |= matches!(name.as_str(), "permission" | "permissions" | "tools");
-    }
-    if gives
-        && head.split(|letter: char| !letter.is_alphanumeric()).any(|word| GIVING.iter().any(|giving| word.eq_ignore_ascii_case(giving)))
-    {
-        add("permission (allow)");
-    }
-    // Other spellings of a key that YAML has; nobody uses them by accident.
-    if head.contains('\\') || head.lines().any(|line| line.trim_start().starts_with("? ")) {
-        add("unusual YAML");
     }
     powers
 }
@@ -428,7 +468,6 @@ mod tests {
                 ".claude/agents/hooked.md: mcp_servers",
                 ".claude/agents/hooked.md: permission_mode",
                 ".claude/agents/odd.md: hooks",
-                ".claude/agents/odd.md: unusual YAML",
                 ".claude/commands/c.md: allowed_tools",
                 ".claude/commands/c.md: !`cmd`",
                 ".agents/skills/s/SKILL.md: hooks",

@@ -5,7 +5,7 @@
 
 use std::{
     fs,
-    io::Read,
+    io::{self, Read},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -187,6 +187,11 @@ pub(crate) fn later<'a>(config: &'a Config, key: &str) -> Vec<&'a Later> {
     config.later.iter().filter(|later| later.key == key).collect()
 }
 
+/// Whose definitions of one name are duplicates: those of one family's folder in one place.
+pub(crate) fn group_of(shelf: &Shelf) -> String {
+    shelf.dir.parent().unwrap_or(&shelf.dir).display().to_string()
+}
+
 /// A file on a shelf.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Found {
@@ -225,9 +230,13 @@ fn walk(shelf: &Shelf, wanted: &dyn Fn(&str) -> bool, one_each: bool) -> Walked 
     let mut walker = Walker { shelf, wanted, one_each, walked: Walked::default() };
     if walker.may_enter(&shelf.dir) {
         walker.folder(&shelf.dir, "", 0);
+    } else if shelf.dir.symlink_metadata().is_ok() {
+        walker.walked.left_out.push((shelf.dir.clone(), LEADS_OUT));
     }
     walker.walked
 }
+
+const LEADS_OUT: &str = "a link that leads nowhere, or out of where it may lead";
 
 struct Walker<'a> {
     shelf: &'a Shelf,
@@ -239,12 +248,25 @@ struct Walker<'a> {
 
 impl Walker<'_> {
     fn folder(&mut self, folder: &Path, name: &str, depth: usize) {
-        let Ok(entries) = fs::read_dir(folder) else { return };
-        let mut names: Vec<(String, fs::FileType)> = entries
-            .flatten()
-            .filter_map(|entry| Some((entry.file_name().into_string().ok()?, entry.file_type().ok()?)))
-            .take(FILES_MAX + 1)
-            .collect();
+        let entries = match fs::read_dir(folder) {
+            Ok(entries) => entries,
+            Err(error) => {
+                if !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) {
+                    self.walked.left_out.push((folder.to_owned(), "a folder that cannot be read"));
+                }
+                return;
+            }
+        };
+        let mut names: Vec<(String, fs::FileType)> = Vec::new();
+        for entry in entries.flatten().take(FILES_MAX + 1) {
+            match (entry.file_name().into_string(), entry.file_type()) {
+                (Ok(name), Ok(kind)) => names.push((name, kind)),
+                (Err(name), _) if (self.wanted)(&name.to_string_lossy()) => {
+                    self.walked.left_out.push((entry.path(), "a name that is not Unicode text"));
+                }
+                _ => {}
+            }
+        }
         names.sort_unstable_by(|one, other| one.0.cmp(&other.0));
         let has_one = self.one_each && 0 < depth && names.iter().any(|(name, kind)| !kind.is_dir() && (self.wanted)(name));
         for (entry, kind) in names {
@@ -255,7 +277,7 @@ impl Walker<'_> {
                 continue;
             }
             if linked && !self.may_enter(&path) {
-                self.walked.left_out.push((path, "a link that leads nowhere, or out of where it may lead"));
+                self.walked.left_out.push((path, LEADS_OUT));
                 continue;
             }
             if FILES_MAX <= self.walked.files.len() {

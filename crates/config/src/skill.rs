@@ -13,13 +13,15 @@ use std::{
 use serde_json::{Map, Value};
 
 use crate::{
+    agents::bounded,
+    command::typed,
     config::Config,
     fields::{self, Fields},
     frontmatter::{Document, document},
     layer::Family,
     origin::{Origin, Problem, plain},
     places::Places,
-    shelf::{self, Level, Names, Shelf},
+    shelf::{self, Found, Level, Names, Shelf, group_of},
 };
 
 #[derive(Debug, Clone, PartialEq)]
@@ -57,6 +59,8 @@ pub struct Skills {
     list: Vec<Skill>,
     /// What was guessed, left out or overridden, with file and line.
     pub tolerated: Vec<Problem>,
+    /// What a start must say: what a folder that is not trusted would like to change. Bounded.
+    pub announced: Vec<Problem>,
     /// How many files were read.
     pub files: usize,
 }
@@ -115,6 +119,7 @@ pub fn skills(places: &Places, config: &Config) -> Skills {
         collector.shelf(shelf);
     }
     let mut skills = collector.skills;
+    skills.announced = bounded(skills.announced);
     skills.list.sort_by(|one, other| one.name.cmp(&other.name));
     skills
 }
@@ -122,8 +127,9 @@ pub fn skills(places: &Places, config: &Config) -> Skills {
 struct Collector<'a> {
     places: &'a Places,
     skills: Skills,
-    /// Where in the list each stands, and the class that it came from.
-    by_name: HashMap<String, (usize, Level)>,
+    /// Where in the list each stands, the class that it came from, and its group; by the name without what people write
+    /// differently.
+    by_name: HashMap<String, (usize, Level, String)>,
 }
 
 impl Collector<'_> {
@@ -133,35 +139,47 @@ impl Collector<'_> {
             self.tolerate(Origin { source: shelf::shown(self.places, &path), line: 0 }, "", words);
         }
         for found in walked.files {
-            let shown = shelf::shown(self.places, &found.path);
-            match shelf::read_text(&found.path) {
-                Ok(Some(text)) => {
-                    self.skills.files += 1;
-                    let document = document(&text, &shown, &KEYS);
-                    self.add(shelf, &found.path, document);
-                }
-                Ok(None) => {}
-                Err(words) => self.tolerate(Origin { source: shown, line: 0 }, "", words),
+            self.read(shelf, &found);
+        }
+    }
+
+    fn read(&mut self, shelf: &Shelf, found: &Found) {
+        let shown = shelf::shown(self.places, &found.path);
+        match shelf::read_text(&found.path) {
+            Ok(Some(text)) => {
+                self.skills.files += 1;
+                let document = document(&text, &shown, &KEYS);
+                self.add(shelf, &found.path, document);
             }
+            Ok(None) => {}
+            Err(words) => self.tolerate(Origin { source: shown, line: 0 }, "", words),
         }
     }
 
     fn add(&mut self, shelf: &Shelf, path: &Path, document: Document) {
         let skill = self.skill(shelf, path, document);
-        match self.by_name.get(&skill.name) {
-            Some((at, level)) => {
-                let (at, before) = (*at, self.skills.list[*at].origin.clone());
-                // Of two classes the higher is meant to count; of two in one class nobody has chosen.
-                let words = if *level == shelf.level { "the same name again" } else { "overrides the skill of the same name" };
-                self.tolerate(skill.origin.clone(), "name", format!("{words}: `{}` is also {before}; this one counts", plain(&skill.name)));
-                self.by_name.insert(skill.name.clone(), (at, shelf.level));
-                self.skills.list[at] = skill;
-            }
-            None => {
-                self.by_name.insert(skill.name.clone(), (self.skills.list.len(), shelf.level));
-                self.skills.list.push(skill);
-            }
+        let (key, group) = (fields::folded(&skill.name), group_of(shelf));
+        let Some((at, level, before_group)) = self.by_name.get(&key) else {
+            self.by_name.insert(key, (self.skills.list.len(), shelf.level, group));
+            self.skills.list.push(skill);
+            return;
+        };
+        let at = *at;
+        let before = &self.skills.list[at];
+        if *before_group == group {
+            let words = format!("a second skill `{}`; the one at {} counts", plain(&skill.name), before.origin);
+            return self.tolerate(skill.origin, "name", words);
         }
+        if !skill.trusted && before.trusted {
+            let words = format!("skill {} (yours stays): ignored, because this folder is not trusted", plain(&before.name));
+            return self.skills.announced.push(Problem { origin: skill.origin, key: String::new(), words });
+        }
+        // Of two classes the higher is meant to count; of two in one class nobody has chosen.
+        let words = if *level == shelf.level { "the same name again" } else { "overrides the skill of the same name" };
+        let words = format!("{words}: `{}` is also {}; this one counts", plain(&skill.name), before.origin);
+        self.tolerate(skill.origin.clone(), "name", words);
+        self.by_name.insert(key, (at, shelf.level, group));
+        self.skills.list[at] = skill;
     }
 
     fn skill(&mut self, shelf: &Shelf, path: &Path, document: Document) -> Skill {
@@ -201,6 +219,13 @@ impl Collector<'_> {
     fn tolerate(&mut self, origin: Origin, key: &str, words: impl Into<String>) {
         self.skills.tolerated.push(Problem { origin, key: key.to_owned(), words: words.into() });
     }
+}
+
+/// What is tolerated in one file of a skill.
+pub(crate) fn tolerated_in(shelf: &Shelf, found: &Found, places: &Places) -> Vec<Problem> {
+    let mut collector = Collector { places, skills: Skills::default(), by_name: HashMap::new() };
+    collector.read(shelf, found);
+    collector.skills.tolerated
 }
 
 /// Fields that widen rights or choose who receives the code: only from who is trusted.
@@ -258,7 +283,8 @@ impl Skills {
         if skill.disable_model_invocation {
             return Err(format!(
                 "skill: `{}` may be called for by the user only, as /{}. Go on without it, or ask the user to run it.",
-                skill.name, skill.name
+                skill.name,
+                typed(&skill.name)
             ));
         }
         Ok(skill)

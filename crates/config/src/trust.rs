@@ -149,7 +149,8 @@ impl Folder {
         }
         for found in found {
             let never = found.what == What::Never;
-            ignored.push(Ignored { file: shown(&found.file), key: plain(&found.key), never });
+            let unvouched = found.what == What::Unknown;
+            ignored.push(Ignored { file: shown(&found.file), key: plain(&found.key), never, unvouched });
             if !never {
                 add(&found.file, &found.key);
             }

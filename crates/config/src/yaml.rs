@@ -92,12 +92,22 @@ fn any(text: &str, shown: &Arc<str>, first: u32) -> Result<Node, NotYaml> {
         // The line is told by the origin, and it counts from the file's first line.
         let words = words.lines().next().unwrap_or_default();
         let words = words.split(" at line ").next().unwrap_or(words);
-        NotYaml {
-            line,
-            words: words.split_once(": ").filter(|(start, _)| start.starts_with("error")).map_or(words, |(_, rest)| rest).to_owned(),
-        }
+        let words = words.split_once(": ").filter(|(start, _)| start.starts_with("error")).map_or(words, |(_, rest)| rest);
+        NotYaml { line, words: worded(words) }
     })?;
     Ok(node(read, shown, first))
+}
+
+/// The reader's words, without those that are for programmers.
+fn worded(words: &str) -> String {
+    let lower = words.to_lowercase();
+    if lower.contains("duplicate") {
+        return "a key is written twice".to_owned();
+    }
+    if ["budget", "limit", "replay"].iter().any(|word| lower.contains(word)) {
+        return "larger, deeper or with more copies than a head may be".to_owned();
+    }
+    words.split(['(', ';']).next().unwrap_or(words).trim_end_matches([':', '.', ' ']).to_owned()
 }
 
 fn options() -> Options {

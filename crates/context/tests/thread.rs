@@ -91,6 +91,7 @@ fn called(call: &str, wire_id: &str, input: &str) -> Event {
         repeatable: false,
         title: String::new(),
         decision: None,
+        consented: false,
     }
 }
 
@@ -344,6 +345,7 @@ fn calls_that_expand_typed_words_are_not_in_the_conversation() {
         repeatable: true,
         title: String::new(),
         decision: None,
+        consented: false,
     };
     let step = |step: u64, took: &str| Event::StepStarted {
         step,

@@ -2,10 +2,7 @@
 //!
 //! A refusal is told to the model in words it can act on; what passes becomes one `Command::Spawn`.
 
-use posse_session::{
-    Birth, CallId, Command, EntryId, Errand, Hold, Kind, Part, Rules, Session, SessionId, Spawn, Status, Summary, Touch, Verdict, judge,
-    key_of,
-};
+use posse_session::{Birth, CallId, Command, EntryId, Errand, Hold, Kind, Part, Rules, Session, SessionId, Spawn, Summary};
 
 use crate::{hub::read, run::Run, work::TaskBirth};
 
@@ -71,11 +68,9 @@ impl Run {
         Ok(Command::Spawn { call: call.clone(), task, round, spawn: Box::new(spawn), wait: true })
     }
 
-    /// The call was judged by the agent it names; a task keeps its own, which may not be called by another name.
+    /// The call was judged by the agent it names, and a task keeps its own: they must be one.
     fn may_go_on(&self, birth: &Birth, agent: &str, errand: &Errand) -> bool {
-        let ceiling: Vec<&Rules> = self.outfit.ceiling.iter().chain(&birth.ceiling).collect();
-        let touch = [Touch::new(key_of(&errand.tool), agent)];
-        agent == errand.agent || judge(&errand.tool, &touch, None, &self.outfit.rules, &ceiling).decision.verdict == Verdict::Allow
+        agent == errand.agent || self.tree.outfits.recipe(&birth.recipe, &errand.agent, None).is_ok_and(|named| named.agent == agent)
     }
 
     /// This session's own limits.
@@ -109,7 +104,7 @@ impl Run {
             let known = if known.is_empty() { "there are none yet".to_owned() } else { known.join(", ") };
             return Err(format!("There is no task `{id}` of this session to go on with. Tasks that can be resumed: {known}."));
         };
-        if session.tasks().contains_key(&found.session) || matches!(found.status, Status::Running | Status::Waiting) {
+        if session.tasks().contains_key(&found.session) || self.tree.expects(&found.session) {
             return Err(format!("The task {id} is still running; wait for its result before you give it more to do."));
         }
         let (child, _) = read(log, &found.session).await.map_err(|error| error.to_string())?;
@@ -130,6 +125,7 @@ impl Run {
                 ceiling.push(rules.clone());
             }
         }
-        Some(TaskBirth { parent, parent_id: self.session.id().clone(), ceiling, spawn: spawn.clone() })
+        let strict_shell = self.outfit.strict_shell || parent.strict_shell;
+        Some(TaskBirth { parent, parent_id: self.session.id().clone(), ceiling, strict_shell, spawn: spawn.clone() })
     }
 }

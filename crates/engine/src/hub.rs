@@ -12,14 +12,17 @@ use std::{
 
 use posse_session::{
     Birth, By, Command, Entry, Event, Hold, LeaseError, Letter, LetterId, Limit, Limits, Log, Posted, ReadError, Record, Session,
-    SessionId, Text,
+    SessionId, Text, Turn,
 };
-use tokio::{sync::oneshot, task::JoinHandle};
+use tokio::{
+    sync::oneshot,
+    task::{JoinHandle, JoinSet},
+};
 
 use crate::{
     run::{Mail, RunError},
     spill::{read_all, restore},
-    tree::{Found, Route, RunHandle, Tree, wish},
+    tree::{Found, Reserved, Route, RunHandle, Tree, wish},
     world::{Outfits, World},
 };
 
@@ -108,7 +111,7 @@ impl Hub {
         let outfit = tree.outfits.outfit(&session, &birth).map_err(OpenError::Outfit)?;
         let opening = vec![wish(Command::Create(Box::new(created))), wish(Command::Say(first))];
         let Found::Free(seat) = tree.seat(&session) else { return Err(OpenError::Held { by: None }) };
-        let run = tree.start(seat, Session::new(session), Vec::new(), outfit, opening).await?;
+        let run = tree.start(seat, Session::new(session), Vec::new(), outfit, Turn::default(), opening).await?;
         Ok(Handle::new(run, HashSet::new()))
     }
 
@@ -129,7 +132,7 @@ impl Hub {
         let letters: Vec<_> =
             waiting.iter().filter(|posted| posted.to == *session).map(|posted| (command(posted), posted.id.clone())).collect();
         let taken = letters.iter().map(|(_, id)| id.clone()).collect();
-        let run = tree.open(seat, read, letters, then).await?;
+        let run = tree.open(seat, read, letters, then, Vec::new()).await?;
         Ok(Handle::new(run, taken))
     }
 
@@ -164,6 +167,8 @@ pub(crate) async fn read(log: &dyn Log, session: &SessionId) -> Result<(Session,
 
 /// Brings letters from other processes to whom they are for, oldest first, each once.
 async fn take_letters(tree: Weak<Tree>, mut taken: HashSet<LetterId>) {
+    // They end with whoever brings the letters.
+    let mut guests = JoinSet::new();
     loop {
         // It must not keep the tree while it waits.
         let Some(held) = tree.upgrade() else { return };
@@ -173,16 +178,20 @@ async fn take_letters(tree: Weak<Tree>, mut taken: HashSet<LetterId>) {
             waiting.retain(|posted| !taken.contains(&posted.id));
             for posted in waiting {
                 match held.route(&posted.to) {
-                    Some(route) => drop(hand_over(&route, &posted).await),
+                    Some(route) => again |= !hand_over(&route, &posted).await,
                     // Whoever watches it opens it in a moment.
                     None if held.expects(&posted.to) => again = true,
-                    None => {
-                        tokio::spawn(receive(held.clone(), posted.clone()));
-                        taken.insert(posted.id);
-                    }
+                    None => match held.seat(&posted.to) {
+                        Found::Free(seat) => {
+                            taken.insert(posted.id.clone());
+                            guests.spawn(receive(held.clone(), seat, posted));
+                        }
+                        Found::Open(_) | Found::Opening => again = true,
+                    },
                 }
             }
         }
+        while guests.try_join_next().is_some() {}
         drop(held);
         tokio::select! {
             () = world.inbox.rung() => {}
@@ -199,10 +208,9 @@ async fn hand_over(route: &Route, posted: &Posted) -> bool {
 }
 
 /// Opens a session that nobody runs for a letter to it, until it has settled again.
-async fn receive(tree: Arc<Tree>, posted: Posted) {
-    let Found::Free(seat) = tree.seat(&posted.to) else { return };
+async fn receive(tree: Arc<Tree>, seat: Reserved, posted: Posted) {
     let Ok(read) = read(&*tree.world.log, &posted.to).await else { return };
-    let Ok(run) = tree.open(seat, read, vec![(command(&posted), posted.id.clone())], Vec::new()).await else { return };
+    let Ok(run) = tree.open(seat, read, vec![(command(&posted), posted.id.clone())], Vec::new(), Vec::new()).await else { return };
     let handle = Handle { run, letters: None };
     while handle.settled().await.is_ok() {
         if handle.finish().await {

@@ -7,7 +7,8 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use posse_session::BoxFuture;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Requests at once to one provider when nothing is configured.
 const DEFAULT_SLOTS: usize = 16;
@@ -15,41 +16,45 @@ const DEFAULT_SLOTS: usize = 16;
 pub struct Lanes {
     limits: HashMap<String, usize>,
     lanes: Mutex<HashMap<String, Arc<Semaphore>>>,
-    freed: Arc<Notify>,
 }
 
-/// Leave to call one provider; given back when dropped, which wakes those who wait.
+/// Leave to call one provider; given back when dropped, to whoever has waited longest.
 pub(crate) struct Slot {
-    permit: Option<OwnedSemaphorePermit>,
-    freed: Arc<Notify>,
+    _permit: Option<OwnedSemaphorePermit>,
 }
 
-impl Drop for Slot {
-    fn drop(&mut self) {
-        self.permit = None;
-        self.freed.notify_waiters();
+/// A place in a lane's queue. The lock is never contended: it makes the future shareable.
+pub(crate) struct Place(Mutex<BoxFuture<'static, Slot>>);
+
+impl Place {
+    /// Ready when it is this one's turn.
+    pub(crate) async fn first(&mut self) -> Slot {
+        self.0.get_mut().unwrap_or_else(PoisonError::into_inner).await
     }
 }
 
 impl Lanes {
     /// `limits` by `provider`, `provider/model` or `default`.
     pub fn new(limits: HashMap<String, usize>) -> Self {
-        Self { limits, lanes: Mutex::default(), freed: Arc::default() }
+        Self { limits, lanes: Mutex::default() }
     }
 
-    /// A slot now, or none: then wait for [`Lanes::freed`] and ask again.
+    /// A slot now, or none: then wait for one by [`Lanes::enter`].
     pub(crate) fn try_enter(&self, provider: &str, model: &str) -> Option<Slot> {
+        let permit = self.lane(provider, model).try_acquire_owned().ok()?;
+        Some(Slot { _permit: Some(permit) })
+    }
+
+    pub(crate) fn enter(&self, provider: &str, model: &str) -> Place {
+        let lane = self.lane(provider, model);
+        // A lane is never closed.
+        Place(Mutex::new(Box::pin(async move { Slot { _permit: lane.acquire_owned().await.ok() } })))
+    }
+
+    fn lane(&self, provider: &str, model: &str) -> Arc<Semaphore> {
         let name = if self.limits.contains_key(model) { model } else { provider };
         let limit = self.limits.get(name).or_else(|| self.limits.get("default")).copied().unwrap_or(DEFAULT_SLOTS);
-        let lane = {
-            let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-            lanes.entry(name.to_owned()).or_insert_with(|| Arc::new(Semaphore::new(limit.max(1)))).clone()
-        };
-        let permit = lane.try_acquire_owned().ok()?;
-        Some(Slot { permit: Some(permit), freed: self.freed.clone() })
-    }
-
-    pub(crate) fn freed(&self) -> &Notify {
-        &self.freed
+        let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        lanes.entry(name.to_owned()).or_insert_with(|| Arc::new(Semaphore::new(limit.max(1)))).clone()
     }
 }

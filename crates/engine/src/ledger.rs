@@ -13,7 +13,10 @@ pub struct Ledger {
 impl Ledger {
     /// `spent`, `steps` and `tasks` are the tree's so far, from its logs.
     pub fn new(limits: Limits, spent: Usage, steps: u64, tasks: u64) -> Self {
-        Self { standing: Mutex::new(Standing { limits, steps, spent, reserved: Reserved::default() }), tasks: Mutex::new(tasks) }
+        Self {
+            standing: Mutex::new(Standing { limits, steps, spent, reserved: Reserved::default(), in_flight: 0 }),
+            tasks: Mutex::new(tasks),
+        }
     }
 
     /// One task more, if the tree may have it; `Err` is how many it may have.
@@ -38,6 +41,7 @@ impl Ledger {
         if let Admission::Go { reserved, .. } | Admission::Closing { reserved, .. } = admission {
             standing.reserved.tokens += reserved.tokens;
             standing.reserved.cost_usd += reserved.cost_usd;
+            standing.in_flight += 1;
         }
         admission
     }
@@ -47,6 +51,7 @@ impl Ledger {
         let mut standing = self.lock();
         standing.reserved.tokens = standing.reserved.tokens.saturating_sub(reserved.tokens);
         standing.reserved.cost_usd = (standing.reserved.cost_usd - reserved.cost_usd).max(0.0);
+        standing.in_flight = standing.in_flight.saturating_sub(1);
         standing.spent += used;
         standing.steps += u64::from(replied);
     }

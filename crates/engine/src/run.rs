@@ -12,14 +12,14 @@ use std::{
 
 use posse_context::Thread;
 use posse_session::{
-    Admission, Answer, Append, AppendError, BatchId, By, CallId, CallOwner, CallState, Command, Draft, Effect, EffectKey, Errand, Event,
-    Given, Granted, Hold, LetterId, Limit, Live as _, Look, Message, Outcome, Part, Permit, Progress, Record, Report, Request, Reserved,
-    Scope, Session, SessionId, Spawn, Summary, Text, Timestamp, To, ToolChoice, Turn, Usage, WAIT_MAX, Wish,
+    Admission, Answer, Append, AppendError, BatchId, CallId, CallOwner, CallState, Command, Draft, Effect, EffectKey, Errand, Event, Given,
+    Granted, Hash, LetterId, Limit, Live as _, Look, Message, Outcome, Part, Permit, Progress, Record, Report, Request, Reserved, Scope,
+    Session, SessionId, Spawn, Summary, Text, Timestamp, To, ToolChoice, Turn, Usage, WAIT_MAX, Wish,
 };
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::{
-    lanes::Slot,
+    lanes::{Place, Slot},
     ledger::Ledger,
     spill::{Blobs, spill},
     tree::Tree,
@@ -34,8 +34,8 @@ pub(crate) const MAIL_MAX: usize = 256;
 /// How long a call may take to end after it was told to; tools promise three seconds.
 const STOP_MAX: Duration = Duration::from_secs(5);
 
-/// How often a step that waits for a lane looks again, should a wake-up be missed.
-const LANE_LOOK: Duration = Duration::from_millis(50);
+/// How often a step that waits for what others have set aside looks again.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// Why a run ended before its session was settled.
 #[derive(Debug, Clone, PartialEq)]
@@ -135,6 +135,8 @@ pub(crate) struct Run {
     pub(crate) typing: Typing,
     /// Who speaks, where it is not the session's own agent.
     pub(crate) speaker: Turn,
+    /// A head that was put on and is not recorded yet.
+    pub(crate) new_head: Option<(Hash, Arc<[u8]>)>,
     pub(crate) inbox: mpsc::Receiver<Mail>,
     pub(crate) mail: mpsc::Sender<Mail>,
     pub(crate) seen: watch::Sender<Seen>,
@@ -151,7 +153,11 @@ pub(crate) struct Run {
     /// What answers in other sessions of the tree or the project allow here.
     pub(crate) grants: Vec<Granted>,
     pub(crate) wake_at: Option<Timestamp>,
-    pub(crate) lane_full: bool,
+    /// A place in the lane's queue, and what came of it.
+    pub(crate) place: Option<Place>,
+    pub(crate) granted: Option<Slot>,
+    /// Others give back what they have set aside; nobody says when.
+    pub(crate) wake_soon: bool,
     /// Why the next step does not begin, to be shown.
     pub(crate) waits: Option<(&'static str, Option<Timestamp>)>,
 }
@@ -185,6 +191,8 @@ impl Run {
     /// `true` when the run was asked to end and nothing is left to do.
     async fn turn(&mut self, mail: Vec<Mail>) -> Result<bool, RunError> {
         let now = self.world.clock.now();
+        // Whoever spoke for one turn is gone when it is over: nothing between turns is judged by its rights.
+        self.step_back().await?;
         let (mut letters, mut done, mut finish) = (Vec::new(), Vec::new(), Vec::new());
         if mail.iter().any(Mail::brings_calls) {
             self.learn_grants().await;
@@ -297,7 +305,7 @@ impl Run {
             ceiling: &self.outfit.ceiling,
             asking: self.outfit.asking,
             mode: self.outfit.mode,
-            strict_shell: self.outfit.strict_shell,
+            strict_shell: self.outfit.strict_shell || self.session.birth().is_some_and(|birth| birth.strict_shell),
             grants: &self.grants,
             looks: self.outfit.hooks.iter().any(|hook| hook.looks()),
         }
@@ -340,10 +348,20 @@ impl Run {
 
     /// Records the beginning of everything owed that may begin now.
     async fn begin(&mut self, draft: &mut Draft, now: Timestamp) {
-        (self.wake_at, self.lane_full) = (None, false);
+        (self.wake_at, self.wake_soon) = (None, false);
+        let mut place = self.place.take();
         // What the kernel says itself brings a call that may begin at once.
-        if let Some(Effect::Subtask { step }) = draft.session().owed().into_iter().find(|effect| matches!(effect, Effect::Subtask { .. })) {
-            self.begin_subtask(draft, step, now);
+        let subtask = |draft: &Draft| {
+            draft.session().owed().into_iter().find_map(|effect| if let Effect::Subtask { step } = effect { Some(step) } else { None })
+        };
+        while let Some(step) = subtask(draft) {
+            let before = draft.records().len();
+            if self.dress(draft, now).await {
+                self.begin_subtask(draft, step, now);
+            }
+            if draft.records().len() == before {
+                break;
+            }
         }
         let mut running = draft.session().calls().iter().filter(|call| call.state == CallState::Running).count();
         for effect in draft.session().owed() {
@@ -351,7 +369,7 @@ impl Run {
                 continue;
             }
             match &effect {
-                Effect::CallModel { not_before, .. } => self.begin_step(draft, &effect, *not_before, now).await,
+                Effect::CallModel { not_before, .. } => self.begin_step(draft, &effect, *not_before, place.take(), now).await,
                 Effect::RunCall { .. } if self.outfit.calls_max <= running => {}
                 Effect::RunCall { .. } => {
                     running += 1;
@@ -360,6 +378,8 @@ impl Run {
                 _ => draft.begin(&effect, Permit::default(), Vec::new(), &self.given(now)),
             }
         }
+        // A slot that nobody wants any more goes to the next.
+        self.granted = None;
         // A refused step leaves a round to conclude.
         for effect in draft.session().owed() {
             if matches!(effect, Effect::Conclude { .. }) {
@@ -368,17 +388,26 @@ impl Run {
         }
     }
 
-    async fn begin_step(&mut self, draft: &mut Draft, effect: &Effect, not_before: Option<Timestamp>, now: Timestamp) {
+    async fn begin_step(
+        &mut self,
+        draft: &mut Draft,
+        effect: &Effect,
+        not_before: Option<Timestamp>,
+        place: Option<Place>,
+        now: Timestamp,
+    ) {
         // A clock that went back by more than any wait is not waited for.
         if let Some(at) = not_before.filter(|at| now < *at && at.since(now) <= WAIT_MAX) {
             self.wake_at = Some(at);
             self.waits = Some(("the model failed; trying again", Some(at)));
             return;
         }
-        self.dress(draft, now).await;
+        if !self.dress(draft, now).await {
+            return;
+        }
         let facts = self.outfit.model.facts();
-        let Some(slot) = self.world.lanes.try_enter(&facts.provider, &facts.name) else {
-            self.lane_full = true;
+        let Some(slot) = self.granted.take().or_else(|| self.world.lanes.try_enter(&facts.provider, &facts.name)) else {
+            self.place = place.or_else(|| Some(self.world.lanes.enter(&facts.provider, &facts.name)));
             self.waits = Some(("waiting for a free lane", None));
             return;
         };
@@ -387,12 +416,17 @@ impl Run {
         let (reserved, output_max, closing) = match self.tree.ledger.reserve(wish) {
             Admission::Go { reserved, output_max } => (reserved, output_max, false),
             // The one step beyond the limit is the root's: it sums up for the tree.
-            Admission::Closing { reserved, .. } if self.session.birth().is_some_and(|birth| birth.parent.is_some()) => {
+            Admission::Closing { reserved, .. } if draft.session().birth().is_some_and(|birth| birth.parent.is_some()) => {
                 self.tree.ledger.settle(reserved, Usage::default(), false);
                 let words = limit_words(Limit::Steps, &self.tree.ledger);
                 return draft.decide(Command::Limit { limit: Limit::Steps, words, partial: Text::default() }, &self.given(now));
             }
             Admission::Closing { reserved, output_max } => (reserved, output_max, true),
+            Admission::Later => {
+                self.wake_soon = true;
+                self.waits = Some(("waiting for others to give back what they have set aside", None));
+                return;
+            }
             Admission::Refused(limit) => {
                 let words = limit_words(limit, &self.tree.ledger);
                 return draft.decide(Command::Limit { limit, words, partial: Text::default() }, &self.given(now));
@@ -557,13 +591,7 @@ impl Run {
                 Some(desk.watch(self.tree.clone(), task, round, spawn, birth, hooked))
             }
             Effect::StopTask { task, round } => {
-                let by = self.session.tasks().get(&task)?.stopped?;
-                // Who is stopped together with its parent can be gone on with like it.
-                let hold = match by {
-                    _ if self.session.hold().is_some() => Hold::Esc,
-                    By::User => Hold::StoppedByUser,
-                    By::Model | By::Policy | By::Kernel => Hold::StoppedByModel,
-                };
+                let (by, hold) = self.session.tasks().get(&task)?.stopped?;
                 Some(desk.stop_task(self.tree.clone(), task, round, by, hold))
             }
             Effect::Expand { entry } => Some(desk.expand(self.typing.of(&entry)?)),
@@ -573,24 +601,33 @@ impl Run {
     }
 
     async fn wait(&mut self) -> Waited {
-        let world = self.world.clone();
         let stopping = self.under_way.values().filter_map(|work| work.stopped_at).min();
         let retry = self.wake_at.map(|at| tokio::time::Instant::now() + at.since(self.world.clock.now()));
-        let lane = self.lane_full.then(|| tokio::time::Instant::now() + LANE_LOOK);
-        let alarm = [stopping.map(|since| since + STOP_MAX), retry, lane].into_iter().flatten().min();
+        let soon = self.wake_soon.then(|| tokio::time::Instant::now() + LOOK_AGAIN);
+        let alarm = [stopping.map(|since| since + STOP_MAX), retry, soon].into_iter().flatten().min();
         let alarm = async move {
             match alarm {
                 Some(at) => tokio::time::sleep_until(at).await,
                 None => std::future::pending().await,
             }
         };
-        let lane_full = self.lane_full;
         tokio::select! {
             mail = self.inbox.recv() => mail.map_or(Waited::Closed, |mail| Waited::Mail(Box::new(mail))),
             () = alarm => Waited::Again,
-            () = world.lanes.freed().notified(), if lane_full => Waited::Again,
+            slot = entered(&mut self.place) => {
+                (self.place, self.granted) = (None, Some(slot));
+                Waited::Again
+            }
             () = self.seen.closed() => Waited::Closed,
         }
+    }
+}
+
+/// Ready when the place in the lane's queue is the first; never without one.
+async fn entered(place: &mut Option<Place>) -> Slot {
+    match place {
+        Some(place) => place.first().await,
+        None => std::future::pending().await,
     }
 }
 

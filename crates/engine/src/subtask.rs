@@ -1,12 +1,13 @@
 //! What the user set in motion directly: agents that are called without asking a model, and turns that another agent answers.
 
-use posse_session::{Birth, CallId, Command, Draft, Look, Part, Text, Timestamp, Touch, Turn, Wanted};
+use posse_session::{Birth, CallId, Command, Draft, Look, Part, Session, Text, Timestamp, Touch, Turn, Wanted};
 use serde_json::json;
 
 use crate::{
     hub::{OpenError, read},
-    run::Run,
+    run::{Run, RunError},
     tree::stored,
+    world::Outfits,
 };
 
 impl Run {
@@ -37,42 +38,41 @@ impl Run {
         draft.decide(command, &self.given(now));
     }
 
-    /// Makes ready whoever speaks in the next step. Another agent than the session's own speaks for one turn only.
-    pub(crate) async fn dress(&mut self, draft: &mut Draft, now: Timestamp) {
+    /// Makes ready whoever speaks in the next step, and records it. `false`: nobody can, and the turn has failed.
+    pub(crate) async fn dress(&mut self, draft: &mut Draft, now: Timestamp) -> bool {
         let speaker = Turn { allowed: Vec::new(), ..draft.session().next_turn() };
-        if speaker == self.speaker {
-            return;
+        if speaker != self.speaker
+            && let Err(error) = self.change(draft.session(), speaker).await
+        {
+            let step = draft.session().steps();
+            draft.decide(Command::Refuse { step, words: error.to_string() }, &self.given(now));
+            return false;
         }
-        // Whoever cannot be made ready is named, and who spoke before answers.
-        if let Err(error) = self.change(draft, speaker.clone(), now).await {
-            let who = speaker.agent.as_ref().map(|agent| format!("The agent `{agent}`"));
-            let who = who.or(speaker.model.as_ref().map(|model| format!("The model `{model}`"))).unwrap_or_default();
-            let why = error.to_string();
-            let why = why.trim_end_matches('.');
-            self.notes.push(Part::reminder(format!("{who} could not answer this turn: {why}. Say so, and answer in its place.")));
+        if let Some((head, bytes)) = self.new_head.clone().filter(|_| draft.session().is_between_turns()) {
+            self.blobs.push((head.clone(), bytes));
+            let model = self.outfit.model.facts().name.clone();
+            draft.decide(Command::Configure { head, model }, &self.given(now));
+            self.new_head = None;
         }
+        true
+    }
+
+    /// Back to the session's own agent, when a turn that another answered is over.
+    pub(crate) async fn step_back(&mut self) -> Result<(), RunError> {
+        if self.speaker == Turn::default() || !self.session.is_between_turns() {
+            return Ok(());
+        }
+        let changed = self.change(&self.session.clone(), Turn::default()).await;
+        changed.map_err(|error| RunError::Unavailable(error.to_string()))
+    }
+
+    async fn change(&mut self, session: &Session, speaker: Turn) -> Result<(), OpenError> {
+        let Some(birth) = session.birth().cloned() else { return Ok(()) };
+        let (birth, note) = spoken_by(&*self.tree.outfits, &birth, &speaker)?;
+        let outfit = self.tree.outfits.outfit(session.id(), &birth).map_err(OpenError::Outfit)?;
+        self.notes.extend(note.map(Part::reminder));
         self.speaker = speaker;
-    }
-
-    async fn change(&mut self, draft: &mut Draft, speaker: Turn, now: Timestamp) -> Result<(), OpenError> {
-        let Some(birth) = draft.session().birth().cloned() else { return Ok(()) };
-        let outfit = self.tree.outfits.outfit(draft.session().id(), &self.spoken_by(&birth, &speaker)?).map_err(OpenError::Outfit)?;
-        self.wear(outfit).await?;
-        let (hash, bytes) = stored(&self.outfit.head)?;
-        self.blobs.push((hash.clone(), bytes));
-        let model = self.outfit.model.facts().name.clone();
-        draft.decide(Command::Configure { head: hash, model }, &self.given(now));
-        Ok(())
-    }
-
-    /// A birth as it would be, had this agent been the session's own.
-    pub(crate) fn spoken_by(&self, birth: &Birth, speaker: &Turn) -> Result<Birth, OpenError> {
-        if *speaker == Turn::default() {
-            return Ok(birth.clone());
-        }
-        let agent = speaker.agent.as_deref().unwrap_or(&birth.recipe.agent);
-        let recipe = self.tree.outfits.recipe(&birth.recipe, agent, speaker.model.as_deref()).map_err(OpenError::Outfit)?;
-        Ok(Birth { recipe, ..birth.clone() })
+        self.wear(outfit).await
     }
 
     /// Another outfit: everything said so far is encoded anew for its model.
@@ -80,6 +80,7 @@ impl Run {
         outfit.add_hooks_tools();
         let other_model = outfit.model.facts().name != self.outfit.model.facts().name;
         self.head = outfit.model.encode_head(&outfit.head);
+        self.new_head = Some(stored(&outfit.head)?);
         self.outfit = outfit.into();
         if other_model && 0 < self.session.head() {
             let (_, records) = read(&*self.world.log, self.session.id()).await?;
@@ -112,4 +113,23 @@ pub(crate) fn typed_text(parts: &[Part]) -> String {
         _ => None,
     };
     parts.iter().find_map(text).unwrap_or_default()
+}
+
+/// A birth as it would be, had this agent been the session's own. A model that is not there is named and the agent's own
+/// is used: who may do what is the agent's, not the model's.
+pub(crate) fn spoken_by(outfits: &dyn Outfits, birth: &Birth, speaker: &Turn) -> Result<(Birth, Option<String>), OpenError> {
+    if speaker.agent.is_none() && speaker.model.is_none() {
+        return Ok((birth.clone(), None));
+    }
+    let agent = speaker.agent.as_deref().unwrap_or(&birth.recipe.agent);
+    let mut note = None;
+    let recipe = match outfits.recipe(&birth.recipe, agent, speaker.model.as_deref()) {
+        Err(words) if speaker.model.is_some() => {
+            note = Some(format!("The model that was named for this turn cannot be used ({words}); tell the user."));
+            outfits.recipe(&birth.recipe, agent, None)
+        }
+        made => made,
+    };
+    let recipe = recipe.map_err(OpenError::Outfit)?;
+    Ok((Birth { recipe, ..birth.clone() }, note))
 }

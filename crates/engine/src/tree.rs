@@ -11,7 +11,7 @@ use std::{
 
 use posse_context::Thread;
 use posse_session::{
-    Birth, CallState, Command, Entry, Event, Hash, Head, How, LetterId, Limits, Ownership, Part, ReadError, Record, Session, SessionId,
+    CallState, Command, Entry, Event, Hash, Head, How, LetterId, Limits, Ownership, Part, ReadError, Record, Rules, Session, SessionId,
     Source, Spawn, Text, Turn, Usage,
 };
 use tokio::{
@@ -25,6 +25,8 @@ use crate::{
     ledger::Ledger,
     run::{MAIL_MAX, Mail, Run, RunError, Seen},
     spill::{content_hash, read_all, restore},
+    subtask::spoken_by,
+    work::TaskBirth,
     world::{Outfit, Outfits, World},
 };
 
@@ -79,6 +81,13 @@ impl Drop for Reserved {
             self.tree.seats().remove(&self.id);
         }
     }
+}
+
+/// A task that was to be opened.
+enum Opened {
+    Run(RunHandle),
+    /// Its end is in its log.
+    Over(Box<Session>),
 }
 
 /// What a child came to.
@@ -185,17 +194,23 @@ impl Tree {
         session: Session,
         records: Vec<Record>,
         mut outfit: Outfit,
+        speaker: Turn,
         mut opening: Vec<Mail>,
     ) -> Result<RunHandle, OpenError> {
         outfit.add_hooks_tools();
-        let speaker = Turn { allowed: Vec::new(), ..session.next_turn() };
-        let begins = session.head() == 0;
+        let begins = session.steps() == 0;
         let (recorded, mut notes) = recorded_head(&*self.world.log, &session, &records, &outfit).await?;
         if begins && let Some(words) = outfit.initial.take() {
             notes.push(Part::reminder(words));
         }
-        let mut blobs = Vec::new();
+        let (mut blobs, mut new_head) = (Vec::new(), None);
+        // Somebody else than the turn's speaker: the turn's head is not for it.
+        let stands_in = speaker != Turn { allowed: Vec::new(), ..session.next_turn() };
         let head = match recorded {
+            Some(_) if stands_in => {
+                new_head = Some(stored(&outfit.head)?);
+                self.encoded(&outfit, &outfit.head, None)
+            }
             Some(head) => self.encoded(&outfit, &head, None),
             None => {
                 let (hash, bytes) = stored(&outfit.head)?;
@@ -225,6 +240,7 @@ impl Tree {
             errands: HashMap::new(),
             typing: Default::default(),
             speaker,
+            new_head,
             inbox,
             mail: mail.clone(),
             seen,
@@ -237,7 +253,9 @@ impl Tree {
             memory: Arc::new(Mutex::default()),
             grants: Vec::new(),
             wake_at: None,
-            lane_full: false,
+            place: None,
+            granted: None,
+            wake_soon: false,
             waits: None,
         };
         records.iter().for_each(|record| run.weave(record));
@@ -260,23 +278,29 @@ impl Tree {
         read: (Session, Vec<Record>),
         letters: Vec<(Command, LetterId)>,
         then: Vec<Command>,
+        above: Vec<Rules>,
     ) -> Result<RunHandle, OpenError> {
         let (folded, records) = read;
         if folded.is_foreign() {
             return Err(OpenError::Foreign);
         }
         let birth = folded.birth().ok_or(OpenError::Missing)?;
-        // Who was in the middle of a turn goes on with it.
-        let turn = folded.next_turn();
-        let outfit = match (&turn.agent, &turn.model) {
-            (None, None) => self.outfits.outfit(folded.id(), birth),
-            (agent, model) => {
-                let agent = agent.as_deref().unwrap_or(&birth.recipe.agent);
-                let recipe = self.outfits.recipe(&birth.recipe, agent, model.as_deref()).map_err(OpenError::Outfit)?;
-                self.outfits.outfit(folded.id(), &Birth { recipe, ..birth.clone() })
+        // Who was in the middle of a turn goes on with it. Where it cannot be made ready any more nothing of the turn may
+        // run, and the next step says so.
+        let speaker = Turn { allowed: Vec::new(), ..folded.next_turn() };
+        let spoken = spoken_by(&*self.outfits, birth, &speaker)
+            .and_then(|(birth, _)| self.outfits.outfit(folded.id(), &birth).map_err(OpenError::Outfit));
+        let (mut outfit, speaker) = match spoken {
+            Ok(outfit) => (outfit, speaker),
+            Err(error) if speaker == Turn::default() => return Err(error),
+            Err(_) => {
+                let mut own = self.outfits.outfit(folded.id(), birth).map_err(OpenError::Outfit)?;
+                own.ceiling.push(Rules::denying_all());
+                (own, Turn::default())
             }
         };
-        let outfit = outfit.map_err(OpenError::Outfit)?;
+        // Those above it may have become stricter since it was made, and whoever goes on with it may be another.
+        outfit.ceiling.extend(above.into_iter().filter(|rules| !birth.ceiling.contains(rules)));
         let begun = folded.calls().iter().filter(|call| matches!(call.state, CallState::Running | CallState::Stopping));
         let begun: Vec<_> = begun.map(|call| call.call.clone()).collect();
         // What a lost owner's calls left running ends before they are said to be lost.
@@ -289,7 +313,7 @@ impl Tree {
         opening.push(wish(Command::TakeOver));
         opening.extend(others.into_iter().map(by_letter));
         opening.extend(then.into_iter().map(wish));
-        self.start(seat, folded, records, outfit, opening).await
+        self.start(seat, folded, records, outfit, speaker, opening).await
     }
 
     /// Sees that a task exists, has heard its prompt and runs, until its round is over.
@@ -298,7 +322,7 @@ impl Tree {
         task: &SessionId,
         spawn: &Spawn,
         parent: &SessionId,
-        birth: impl Fn() -> Result<Birth, String>,
+        birth: &TaskBirth,
     ) -> Result<Attended, RunError> {
         let entry = Entry {
             source: Source::Prompt { session: parent.clone() },
@@ -314,8 +338,11 @@ impl Tree {
                     continue;
                 }
                 Found::Open(route) => (route, None),
-                Found::Free(seat) => match self.open_task(seat, task, &entry, &birth).await {
-                    Ok(handle) => (handle.route(), Some(handle)),
+                Found::Free(seat) => match self.open_task(seat, task, &entry, birth).await {
+                    Ok(Opened::Run(handle)) => (handle.route(), Some(handle)),
+                    Ok(Opened::Over(session)) => {
+                        return self.result(&session).await.map_err(|error| RunError::Unavailable(error.to_string()));
+                    }
                     Err(OpenError::Unavailable(why)) => return Err(RunError::Unavailable(why)),
                     Err(OpenError::Held { .. } | OpenError::Missing) => return Err(RunError::Moved),
                     Err(OpenError::Foreign) => return Err(RunError::Foreign),
@@ -338,24 +365,20 @@ impl Tree {
         }
     }
 
-    async fn open_task(
-        self: &Arc<Self>,
-        seat: Reserved,
-        task: &SessionId,
-        entry: &Entry,
-        birth: impl Fn() -> Result<Birth, String>,
-    ) -> Result<RunHandle, OpenError> {
+    async fn open_task(self: &Arc<Self>, seat: Reserved, task: &SessionId, entry: &Entry, birth: &TaskBirth) -> Result<Opened, OpenError> {
         match read(&*self.world.log, task).await {
+            // It has ended, and only its parent does not know: nobody needs to be made ready for that.
+            Ok((session, _)) if session.is_settled() && session.queue().knows(&entry.id) => Ok(Opened::Over(Box::new(session))),
             Ok(read) => {
                 let unheard = !read.0.queue().knows(&entry.id);
                 let then = unheard.then(|| Command::Say(entry.clone())).into_iter().collect();
-                self.open(seat, read, Vec::new(), then).await
+                self.open(seat, read, Vec::new(), then, birth.ceiling.clone()).await.map(Opened::Run)
             }
             Err(OpenError::Missing) => {
-                let birth = birth().map_err(OpenError::Outfit)?;
+                let birth = birth.make(&*self.outfits).map_err(OpenError::Outfit)?;
                 let outfit = self.outfits.outfit(task, &birth).map_err(OpenError::Outfit)?;
                 let opening = vec![wish(Command::Create(Box::new(birth.into_created()))), wish(Command::Say(entry.clone()))];
-                self.start(seat, Session::new(task.clone()), Vec::new(), outfit, opening).await
+                self.start(seat, Session::new(task.clone()), Vec::new(), outfit, Turn::default(), opening).await.map(Opened::Run)
             }
             Err(error) => Err(error),
         }

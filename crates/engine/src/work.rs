@@ -10,7 +10,7 @@ use std::{
 use posse_session::{
     Before, Birth, BoxFuture, By, CallId, CallOwner, Command, Delegate, EffectKey, Errand, Expansion, Finish, Hold, HookedCall, How, Ids,
     Kind, Look, ModelError, ModelFailure, Needed, Outcome, Part, Reply, ReplyPart, Report, Request, Rules, SessionId, Spawn, Stop, TaskEnd,
-    Text, ToolCall, ToolContext, Usage, Wanted, clip,
+    Text, ToolCall, ToolContext, Touch, Usage, Wanted, clip,
 };
 use serde_json::{Map, Value};
 use tokio::{
@@ -212,7 +212,11 @@ impl Desk {
                         tool.and_then(|tool| tool.look(&parse(&input)?, &*desk.outfit.workspace))
                     }
                     // Whom the user may run is found out when it is started.
-                    CallOwner::Subtask(_) => Ok(Look { repeatable: true, ..Look::default() }),
+                    CallOwner::Subtask(_) => {
+                        let input = parse(&input).unwrap_or_default();
+                        let agent = input["subagent_type"].as_str().unwrap_or_default();
+                        Ok(Look { touches: vec![Touch::new("task", agent)], repeatable: true, ..Look::default() })
+                    }
                 };
                 Report::Looked { call, input: input.into(), look, by }
             })
@@ -231,7 +235,7 @@ impl Desk {
     ) -> Work {
         self.start(EffectKey::Watch(task.clone(), round), move |desk, _| {
             Box::pin(async move {
-                let attended = match tree.attend(&task, &spawn, &desk.session, || birth.make(&*tree.outfits)).await {
+                let attended = match tree.attend(&task, &spawn, &desk.session, &birth).await {
                     Ok(attended) => attended,
                     Err(error) => {
                         // The task has not ended, only its run; the parent cannot go on without it.
@@ -447,11 +451,12 @@ pub(crate) struct TaskBirth {
     pub(crate) parent: Birth,
     pub(crate) parent_id: SessionId,
     pub(crate) ceiling: Vec<Rules>,
+    pub(crate) strict_shell: bool,
     pub(crate) spawn: Spawn,
 }
 
 impl TaskBirth {
-    fn make(&self, outfits: &dyn Outfits) -> Result<Birth, String> {
+    pub(crate) fn make(&self, outfits: &dyn Outfits) -> Result<Birth, String> {
         let recipe = outfits.recipe(&self.parent.recipe, &self.spawn.agent, self.spawn.model.as_deref())?;
         Ok(Birth {
             kind: if self.spawn.internal { Kind::Internal } else { Kind::Task },
@@ -462,6 +467,7 @@ impl TaskBirth {
             recipe,
             ceiling: self.ceiling.clone(),
             depth: self.parent.depth + 1,
+            strict_shell: self.strict_shell,
         })
     }
 }

@@ -219,7 +219,7 @@ fn no_stream(body: &[u8], said: &Said) -> ModelError {
 }
 
 fn idle_words(idle_max: Duration) -> String {
-    format!("the server sent nothing for {idle_max:?}")
+    format!("the server sent nothing for {idle_max:?} (limits.stream_idle)")
 }
 
 /// Words why there is no connection, and what to look at.

@@ -153,12 +153,16 @@ impl Session {
         (self.retry, self.takeovers) = (Retry::default(), 0);
         self.round.steps += u64::from(!by_kernel);
         if !self.answering {
+            // What was allowed for this turn ends with it.
+            if self.subtasks.is_empty() {
+                self.turn = Turn::default();
+            }
             (self.round.how, self.round.error) = (How::Completed, String::new());
         }
     }
 
     fn apply_called(&mut self, record: &Record) {
-        let Event::Called { call, tool, input, title, repeatable, decision, .. } = &record.event else { return };
+        let Event::Called { call, tool, input, title, repeatable, decision, consented, .. } = &record.event else { return };
         // A long input may be here or in a blob; its fingerprint must be the same for both.
         let print = match input.inline() {
             Some(text) if text.len() <= INLINE_BYTES_MAX => fingerprint(tool) ^ fingerprint(text).rotate_left(1),
@@ -173,7 +177,7 @@ impl Session {
             Announced::Entry(entry) => CallOwner::Entry(entry.clone()),
             Announced::Kernel => self.subtasks.pop_front().map_or(CallOwner::Model, CallOwner::Subtask),
         };
-        let (seq, consented, answer) = (record.seq, false, None);
+        let (seq, consented, answer) = (record.seq, *consented, None);
         self.calls.push(OpenCall { call, tool, seq, repeatable, attempts: 0, repeats, state, consented, answer, owner });
     }
 
@@ -286,9 +290,10 @@ impl Session {
                     open.waiting = None;
                 }
             }
-            Event::TaskStopped { task, by } => {
+            Event::TaskStopped { task, by, hold } => {
                 if let Some(open) = self.tasks.get_mut(task) {
-                    open.stopped = Some(*by);
+                    let by_who = if *by == By::User { Hold::StoppedByUser } else { Hold::StoppedByModel };
+                    open.stopped = Some((*by, hold.unwrap_or(by_who)));
                 }
             }
             _ => {}
@@ -307,6 +312,9 @@ impl Session {
         };
         if wakes {
             self.hold = None;
+            // Other words begin another turn; only a resume goes on with what the last one had left.
+            self.subtasks.clear();
+            (self.follow_up, self.turn) = (false, Turn::default());
             self.takeovers = 0;
             self.retry = Retry::default();
         }

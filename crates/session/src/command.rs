@@ -50,6 +50,11 @@ pub enum Command {
     },
     /// A person has answered elsewhere for more than one session: asks that this covers are settled.
     Covered,
+    /// The next step cannot be: whoever was to speak cannot be made ready.
+    Refuse {
+        step: u64,
+        words: String,
+    },
     /// The kernel's own reply: the next agent that the user ran directly is called. What is due goes with it.
     Subtask {
         step: u64,

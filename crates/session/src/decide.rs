@@ -15,7 +15,7 @@ use crate::{
     part::Part,
     retry::retry_after,
     rule::{Decision, Judgement, Rules, Touch, Verdict, judge, key_of},
-    seams::{Finish, Look},
+    seams::{Finish, Look, ModelFailure},
     state::{CallOwner, CallState, OpenCall, Session},
     task::To,
     text::{Text, clip, one_line},
@@ -78,11 +78,12 @@ impl Session {
             Command::TakeOver => self.take_over(given),
             Command::Rejudge { looks } => looks.into_iter().flat_map(|(call, look)| self.rejudge(&call, look, given)).collect(),
             Command::Covered => self.covered(given.grants, None),
+            Command::Refuse { step, words } => self.refuse_step(step, words),
             Command::Subtask { step, author, wanted, notes } => self.run_subtask(step, author, *wanted, notes, given),
             Command::Spawn { call, task, round, spawn, wait } => self.spawn(call, task, round, *spawn, wait),
             Command::Detach { task } => self.detach(task),
             Command::StopTask { task, by } => match self.tasks.get(&task) {
-                Some(open) if open.stopped.is_none() => vec![Event::TaskStopped { task, by }],
+                Some(open) if open.stopped.is_none() => vec![Event::TaskStopped { task, by, hold: None }],
                 _ => Vec::new(),
             },
             Command::Revoke { ask, by } if self.grants.iter().any(|granted| granted.ask == ask) => vec![Event::Revoked { ask, by }],
@@ -123,7 +124,7 @@ impl Session {
                     parts.retain(|part| !matches!(part, Part::Call { .. }));
                 }
                 let mut events = vec![Event::Replied { step, parts, calls: calls.len() as u64, usage, finish, author: None }];
-                events.extend(self.called(calls, given));
+                events.extend(self.called(calls, true, given));
                 if self.step.as_ref().is_some_and(|open| open.closing) {
                     events.push(Event::LimitReached { limit: Limit::Steps, words: words::STEPS_USED_UP.into() });
                 }
@@ -163,9 +164,9 @@ impl Session {
                 }
                 _ => Vec::new(),
             },
-            Report::Expanding { entry, calls } if self.is_typed(&entry) => {
+            Report::Expanding { entry, calls } if self.is_typed(&entry) && self.hold.is_none() => {
                 let mut events = vec![Event::Expanding { entry, calls: calls.len() as u64 }];
-                events.extend(self.called(calls, given));
+                events.extend(self.called(calls, false, given));
                 events
             }
             Report::Expanded { entry, parts, agent, model, allowed } if self.is_typed(&entry) => {
@@ -177,6 +178,25 @@ impl Session {
 
     fn is_typed(&self, entry: &EntryId) -> bool {
         self.queue.get(entry).is_some_and(|waiting| waiting.typed)
+    }
+
+    /// The turn begins and fails at once, so that what was said is not said again.
+    fn refuse_step(&self, step: u64, words: String) -> Vec<Event> {
+        if self.step.is_some() || !self.calls.is_empty() || !self.wants_step() {
+            return Vec::new();
+        }
+        let took = self.queue.due(self.answering);
+        vec![
+            Event::StepStarted { step, took, reserved: Default::default(), closing: false, notes: Vec::new() },
+            Event::StepFailed {
+                step,
+                failure: Some(ModelFailure::BadRequest),
+                error: clip(words, WORDS_BYTES_MAX),
+                retry_at: None,
+                partial: Text::default(),
+                usage: Default::default(),
+            },
+        ]
     }
 
     /// The kernel speaks in the name of the agent that the user ran, and calls it. The user needs nobody's leave.
@@ -191,7 +211,7 @@ impl Session {
             Event::StepStarted { step, took, reserved: Default::default(), closing: false, notes },
             Event::Replied { step, parts, calls: 1, usage: Default::default(), finish: Finish::Calls, author: Some(author) },
         ];
-        events.extend(self.called(vec![wanted], given));
+        events.extend(self.called(vec![wanted], true, given));
         events
     }
 
@@ -213,7 +233,7 @@ impl Session {
     }
 
     /// Every call of a reply, with its verdict and what follows from it.
-    fn called(&self, calls: Vec<Wanted>, given: &Given) -> Vec<Event> {
+    fn called(&self, calls: Vec<Wanted>, of_turn: bool, given: &Given) -> Vec<Event> {
         let closing = self.step.as_ref().is_some_and(|open| open.closing);
         let mut events = Vec::new();
         let mut after = self.clone();
@@ -227,6 +247,7 @@ impl Session {
                 repeatable: wanted.look.as_ref().is_ok_and(|look| look.repeatable),
                 title: one_line(wanted.look.as_ref().map(|look| look.title.clone()).unwrap_or_default(), TITLE_BYTES_MAX),
                 decision: None,
+                consented: wanted.consented,
             };
             after.note_repeat(&called);
             let call = wanted.call.clone();
@@ -244,8 +265,8 @@ impl Session {
                 Ok(_) if given.looks => events.push(called),
                 Ok(look) => {
                     after.misfires = 0;
-                    let verdict = after.judge(&wanted.tool, look, after.repeats.1, given);
-                    let verdict = if wanted.consented && verdict.verdict == Verdict::Ask { words::consented(verdict) } else { verdict };
+                    let verdict = after.judge(&wanted.tool, look, after.repeats.1, of_turn, given);
+                    let verdict = consented(verdict, wanted.consented);
                     if let Event::Called { decision, touches, .. } = &mut called {
                         if let Some(doom) = verdict.touch.clone().filter(|touch| touch.key == "doom_loop") {
                             touches.push(doom);
@@ -269,7 +290,8 @@ impl Session {
     }
 
     /// Today's rules and every ceiling; a repeated call is a touch of its own; a person's grant lifts an ask, never a deny.
-    fn judge(&self, tool: &str, mut look: Look, repeats: u32, given: &Given) -> Decision {
+    /// What the turn allows does not count for what typed words need: they begin a turn of their own.
+    fn judge(&self, tool: &str, mut look: Look, repeats: u32, of_turn: bool, given: &Given) -> Decision {
         if REPEATS_MAX <= repeats && !look.polls {
             if look.touches.is_empty() {
                 look.touches.push(Touch::new(key_of(tool), "*"));
@@ -281,16 +303,16 @@ impl Session {
         let Judgement { decision, asked } = judge(tool, &look.touches, look.reader.as_ref(), given.rules, &ceiling);
         let decision = match decision.verdict {
             Verdict::Ask if given.strict_shell && tool == "bash" => words::looks_only(decision),
-            Verdict::Ask => self.lifted(decision, asked, given),
+            Verdict::Ask => self.lifted(decision, asked, of_turn, given),
             _ => decision,
         };
         Decision { touch: decision.touch.map(Touch::clipped), why: one_line(decision.why, WHY_BYTES_MAX), ..decision }
     }
 
     /// An ask after what people have allowed before.
-    fn lifted(&self, decision: Decision, asked: Vec<AskedFor>, given: &Given) -> Decision {
+    fn lifted(&self, decision: Decision, asked: Vec<AskedFor>, of_turn: bool, given: &Given) -> Decision {
         let by_answer = |asked: &AskedFor| self.grants.iter().chain(given.grants).find(|granted| granted.grant.covers(asked));
-        let by_turn = |asked: &AskedFor| self.turn.allowed.iter().find(|grant| grant.covers(asked));
+        let by_turn = |asked: &AskedFor| self.turn.allowed.iter().find(|grant| of_turn && grant.covers(asked));
         let grant = |asked: &AskedFor| match by_answer(asked) {
             Some(granted) => Some((granted.grant.to_string(), words::granted(granted))),
             None => by_turn(asked).map(|grant| (grant.to_string(), words::FOR_THIS_TURN.to_owned())),
@@ -343,15 +365,11 @@ impl Session {
     }
 
     fn looked(&self, call: CallId, input: Text, look: Result<Look, String>, by: String, given: &Given) -> Vec<Event> {
-        let Some(OpenCall { state: CallState::Unlooked, tool, repeats, owner, .. }) = self.call(&call) else { return Vec::new() };
+        let Some(open @ OpenCall { state: CallState::Unlooked, tool, repeats, .. }) = self.call(&call) else { return Vec::new() };
         match look {
             Err(words) => vec![Event::CallFinished { call, outcome: Outcome::denied(words) }],
             Ok(look) => {
-                let decision = match owner {
-                    // The user ran it: nobody is asked.
-                    CallOwner::Subtask(_) => Decision::allow(),
-                    CallOwner::Model | CallOwner::Entry(_) => self.judge(tool, look.clone(), *repeats, given),
-                };
+                let decision = consented(self.judge(tool, look.clone(), *repeats, open.is_of_turn(), given), open.consented);
                 let touches = recorded(look.touches);
                 let mut events = vec![Event::Looked { call: call.clone(), input, touches, by, decision: decision.clone() }];
                 events.extend(self.follow(&call, &decision, given));
@@ -407,7 +425,14 @@ impl Session {
         let hold = if let Event::Interrupted { hold, .. } = &fact { *hold } else { Hold::Limit };
         let waits = !self.tasks.is_empty() && hold != Hold::Esc && self.hold != Some(hold);
         let idle = self.step.is_none() && self.calls.is_empty() && !self.wants_step() && !self.wants_expansion() && !waits;
-        if idle {
+        let ends = |open: &OpenCall| match &open.state {
+            CallState::Stopping => true,
+            CallState::Waiting { task } => self.tasks.get(task).is_none_or(|task| task.stopped.is_some()),
+            _ => false,
+        };
+        // Told already, and everything is on its way out.
+        let told = self.hold == Some(hold) && self.step.is_none() && self.calls.iter().all(ends);
+        if idle || told {
             return Vec::new();
         }
         let mut events = Vec::new();
@@ -430,7 +455,8 @@ impl Session {
                 CallState::Waiting { task }
                     if self.tasks.get(task).is_some_and(|task| task.waiting.is_some() && task.stopped.is_none()) =>
                 {
-                    events.push(Event::TaskStopped { task: task.clone(), by });
+                    // Who is stopped together with its parent can be gone on with like it.
+                    events.push(Event::TaskStopped { task: task.clone(), by, hold: Some(Hold::Esc) });
                 }
                 CallState::Running | CallState::Stopping | CallState::Waiting { .. } => {}
             }
@@ -441,7 +467,7 @@ impl Session {
     /// A verdict of an earlier owner after today's rules. A person's yes stands against an ask, never against a deny.
     fn rejudge(&self, call: &CallId, look: Look, given: &Given) -> Vec<Event> {
         let Some(open) = self.call(call) else { return Vec::new() };
-        let decision = self.judge(&open.tool, look, open.repeats, given);
+        let decision = consented(self.judge(&open.tool, look, open.repeats, open.is_of_turn(), given), open.consented);
         let allow = |ask: &AskId| {
             let (ask, call) = (ask.clone(), call.clone());
             Event::Answered { ask, call, answer: Answer::Yes { scope: Scope::Once }, by: By::Policy }
@@ -520,6 +546,11 @@ impl Session {
             None => Vec::new(),
         }
     }
+}
+
+/// What the user asked for is not asked about; a deny stands.
+fn consented(decision: Decision, consented: bool) -> Decision {
+    if consented && decision.verdict == Verdict::Ask { words::consented(decision) } else { decision }
 }
 
 /// What an event keeps of what a call touches.

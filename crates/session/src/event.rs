@@ -90,6 +90,9 @@ pub enum Event {
         /// How many ancestors it has.
         #[serde(default, skip_serializing_if = "is_zero")]
         depth: u64,
+        /// An ancestor only looks: what the shell would ask about is denied.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        strict_shell: bool,
     },
     /// What requests are made of from here on: the blob of a `Head`, and the model it is for.
     Configured {
@@ -156,6 +159,9 @@ pub enum Event {
         /// Absent while a look is owed, or when the call cannot run at all.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         decision: Option<Decision>,
+        /// The user asked for just this: nobody is asked again.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        consented: bool,
     },
     /// There is no answer to this step. With `retry_at` it is tried again then, else the turn is over.
     StepFailed {
@@ -239,6 +245,9 @@ pub enum Event {
     TaskStopped {
         task: SessionId,
         by: By,
+        /// How it is held then; absent in older logs.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        hold: Option<Hold>,
     },
     /// This session's round is over and its subtree with it. The result is the text of `reply`, if there is one.
     Ended {

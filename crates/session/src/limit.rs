@@ -36,6 +36,8 @@ pub struct Standing {
     pub steps: u64,
     pub spent: Usage,
     pub reserved: Reserved,
+    /// Steps that were admitted and have not ended.
+    pub in_flight: u64,
 }
 
 /// One step that wants to be admitted.
@@ -58,6 +60,8 @@ pub enum Admission {
         reserved: Reserved,
         output_max: u64,
     },
+    /// What others have set aside may be more than they need: ask again when one of them has ended.
+    Later,
     Refused(Limit),
 }
 
@@ -66,32 +70,38 @@ impl Standing {
     pub fn admit(&self, wish: Wish) -> Admission {
         let mut output_max = wish.output_max;
         if let Some(limit) = self.limits.tokens {
-            let left = limit.saturating_sub(self.spent.tokens()).saturating_sub(self.reserved.tokens).saturating_sub(wish.input_estimate);
+            let alone = limit.saturating_sub(self.spent.tokens()).saturating_sub(wish.input_estimate);
+            let left = alone.saturating_sub(self.reserved.tokens);
             if left == 0 {
-                return Admission::Refused(Limit::Tokens);
+                return if alone == 0 || self.in_flight == 0 { Admission::Refused(Limit::Tokens) } else { Admission::Later };
             }
             output_max = output_max.min(left);
         }
         let input_cost = wish.input_estimate as f64 * wish.prices.input / 1_000_000.0;
         if let Some(limit) = self.limits.cost_usd {
-            let left = limit - self.spent.cost_usd - self.reserved.cost_usd - input_cost;
-            if left <= 0.0 {
-                return Admission::Refused(Limit::Cost);
-            }
-            if 0.0 < wish.prices.output {
-                let affordable = (left * 1_000_000.0 / wish.prices.output) as u64;
-                if affordable == 0 {
-                    return Admission::Refused(Limit::Cost);
+            let affordable = |left: f64| match wish.prices.output {
+                price if 0.0 < price => (left.max(0.0) * 1_000_000.0 / price) as u64,
+                _ => {
+                    if 0.0 < left {
+                        u64::MAX
+                    } else {
+                        0
+                    }
                 }
-                output_max = output_max.min(affordable);
+            };
+            let alone = limit - self.spent.cost_usd - input_cost;
+            let left = affordable(alone - self.reserved.cost_usd);
+            if left == 0 {
+                return if affordable(alone) == 0 || self.in_flight == 0 { Admission::Refused(Limit::Cost) } else { Admission::Later };
             }
+            output_max = output_max.min(left);
         }
         let reserved = Reserved {
             tokens: wish.input_estimate.saturating_add(output_max),
             cost_usd: input_cost + output_max as f64 * wish.prices.output / 1_000_000.0,
         };
         match self.limits.steps {
-            Some(limit) if limit <= self.steps => Admission::Closing { reserved, output_max },
+            Some(limit) if limit <= self.steps.saturating_add(self.in_flight) => Admission::Closing { reserved, output_max },
             _ => Admission::Go { reserved, output_max },
         }
     }

@@ -50,6 +50,12 @@ pub struct Begins {
     pub allowed: Vec<Grant>,
 }
 
+impl Begins {
+    fn changes_speaker(&self) -> bool {
+        self.agent.is_some() || self.model.is_some()
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Queue {
     waiting: Vec<Waiting>,
@@ -75,7 +81,8 @@ impl Queue {
 
     /// Whether there is room. A task's end, a timer and a hook always fit.
     pub fn accepts(&self, source: &Source) -> bool {
-        self.waiting.len() < QUEUE_MAX || matches!(source, Source::Task { .. } | Source::Timer | Source::Hook { .. })
+        self.waiting.len() < QUEUE_MAX
+            || matches!(source, Source::Task { .. } | Source::Prompt { .. } | Source::Timer | Source::Hook { .. })
     }
 
     pub(crate) fn push(&mut self, entry: &Entry, seq: Seq) {
@@ -110,7 +117,9 @@ impl Queue {
     /// What typed words came to.
     pub(crate) fn expand(&mut self, entry: &EntryId, seq: Seq, bytes: u64, begins: Begins) {
         if let Some(waiting) = self.waiting.iter_mut().find(|waiting| waiting.id == *entry) {
+            let allowed = std::mem::take(&mut waiting.begins.allowed);
             (waiting.seq, waiting.bytes, waiting.typed, waiting.begins) = (seq, bytes, false, begins);
+            waiting.begins.allowed.extend(allowed);
         }
     }
 
@@ -135,7 +144,9 @@ impl Queue {
             return Vec::new();
         }
         let mut due: Vec<&Waiting> = {
-            let due = |waiting: &&Waiting| !waiting.typed && (!inside_turn || waiting.delivery == Delivery::NextStep);
+            // Who is to be answered by another agent begins a turn.
+            let steers = |waiting: &Waiting| waiting.delivery == Delivery::NextStep && !waiting.begins.changes_speaker();
+            let due = |waiting: &&Waiting| !waiting.typed && (!inside_turn || steers(waiting));
             self.waiting.iter().filter(due).collect()
         };
         due.sort_by_key(|waiting| waiting.priority);

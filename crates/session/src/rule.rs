@@ -39,6 +39,13 @@ pub struct Rule {
     pub origin: String,
 }
 
+impl Rules {
+    /// For rules that should be there and cannot be read, or for a turn of which nothing may run.
+    pub fn denying_all() -> Self {
+        Self(vec![Rule::denying_all()])
+    }
+}
+
 impl Rule {
     /// For rules that should be there and cannot be read.
     pub(crate) fn denying_all() -> Self {

@@ -81,12 +81,16 @@ pub struct Birth {
     pub ceiling: Vec<Rules>,
     /// How many ancestors it has.
     pub depth: u64,
+    /// An ancestor only looks: what the shell would ask about is denied.
+    pub strict_shell: bool,
 }
 
 impl Birth {
     /// What an `Event::Created` says; nothing for any other.
     pub fn of(event: &Event) -> Option<Self> {
-        let Event::Created { kind, root, parent, directory, title, recipe, ceiling, above, depth } = event else { return None };
+        let Event::Created { kind, root, parent, directory, title, recipe, ceiling, above, depth, strict_shell } = event else {
+            return None;
+        };
         let mut ceiling = ceiling.clone();
         // Rules that cannot be read allow nothing.
         let unreadable = || vec![Rules(vec![Rule::denying_all()])];
@@ -94,7 +98,17 @@ impl Birth {
             ceiling.extend(above.inline().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_else(unreadable));
         }
         let (kind, root, parent, directory) = (*kind, root.clone(), parent.clone(), directory.clone());
-        Some(Self { kind, root, parent, directory, title: title.clone(), recipe: recipe.clone(), ceiling, depth: *depth })
+        Some(Self {
+            kind,
+            root,
+            parent,
+            directory,
+            title: title.clone(),
+            recipe: recipe.clone(),
+            ceiling,
+            depth: *depth,
+            strict_shell: *strict_shell,
+        })
     }
 
     /// The first fact of a log that begins so.
@@ -110,6 +124,7 @@ impl Birth {
             ceiling: Vec::new(),
             above: above.into(),
             depth: self.depth,
+            strict_shell: self.strict_shell,
         }
     }
 }
@@ -144,6 +159,13 @@ pub struct OpenCall {
     pub answer: Option<String>,
     /// Whose call it is.
     pub owner: CallOwner,
+}
+
+impl OpenCall {
+    /// Whether it is part of the turn that is open, and not of words that will begin one.
+    pub(crate) fn is_of_turn(&self) -> bool {
+        !matches!(self.owner, CallOwner::Entry(_))
+    }
 }
 
 /// Whose call it is: most are the model's.
@@ -199,8 +221,8 @@ pub struct OpenTask {
     /// The call that waits for it, if one does.
     pub waiting: Option<CallId>,
     pub internal: bool,
-    /// Who told it to stop.
-    pub stopped: Option<By>,
+    /// How it is to be held, if it was told to stop.
+    pub stopped: Option<(By, Hold)>,
     /// The record with its spawn.
     pub seq: Seq,
 }

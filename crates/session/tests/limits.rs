@@ -8,11 +8,12 @@ const FREE: Prices = Prices { input: 0.0, output: 0.0, cache_read: 0.0, cache_wr
 /// One line: how it is admitted, with how much output, and what is set aside.
 fn admit(limits: Limits, steps: u64, spent: Usage, reserved: Reserved, wish: Wish) -> String {
     let money = |cost: f64| (cost * 1e6).round() / 1e6;
-    match (Standing { limits, steps, spent, reserved }).admit(wish) {
+    match (Standing { limits, steps, spent, reserved, in_flight: 0 }).admit(wish) {
         Admission::Go { reserved, output_max } => format!("go {output_max}, {} tokens, ${}", reserved.tokens, money(reserved.cost_usd)),
         Admission::Closing { reserved, output_max } => {
             format!("closing {output_max}, {} tokens, ${}", reserved.tokens, money(reserved.cost_usd))
         }
+        Admission::Later => "later".to_owned(),
         Admission::Refused(limit) => format!("refused {limit:?}"),
     }
 }
@@ -130,4 +131,34 @@ fn what_was_set_aside_is_enough_for_what_was_admitted() {
     assert_eq!((reserved.tokens, output_max), (used.tokens(), 500));
     assert!((reserved.cost_usd - used.cost_usd).abs() < 1e-12);
     assert_eq!(Admission::Refused(Limit::Steps), Admission::Refused(Limit::Steps));
+}
+
+/// What others have set aside is not spent: who would fit without it waits, and who would not is refused. Steps in flight count.
+#[test]
+fn reservations_of_others_are_waited_for() {
+    let standing = |reserved: u64, in_flight: u64, spent: u64| Standing {
+        limits: Limits { tokens: Some(100), steps: Some(5), ..Limits::default() },
+        steps: 2,
+        spent: Usage { input: spent, ..Usage::default() },
+        reserved: Reserved { tokens: reserved, cost_usd: 0.0 },
+        in_flight,
+    };
+    let admitted = |standing: Standing| match standing.admit(wish(10, 5, FREE)) {
+        Admission::Go { output_max, .. } => format!("go {output_max}"),
+        Admission::Closing { .. } => "closing".into(),
+        Admission::Later => "later".into(),
+        Admission::Refused(limit) => format!("{limit:?}"),
+    };
+    let rows = [
+        (standing(0, 0, 0), "go 5"),
+        (standing(90, 1, 0), "later"),
+        (standing(87, 1, 0), "go 3"),
+        (standing(50, 1, 95), "Tokens"),
+        (standing(90, 0, 0), "Tokens"),
+        (standing(10, 3, 0), "closing"),
+        (standing(10, 2, 0), "go 5"),
+    ];
+    for (standing, expected) in rows {
+        assert_eq!(admitted(standing), expected, "{standing:?}");
+    }
 }

@@ -315,6 +315,22 @@ fn a_wider_yes_settles_only_what_it_covers_whole() {
     assert_eq!(play.last_facts(), "replied 1, called c2 ask, asked c2 ask");
 }
 
+/// What a person allowed in another session of the tree settles an open ask that it covers whole, and no other.
+#[test]
+fn an_answer_elsewhere_settles_the_asks_that_it_covers() {
+    let rows: [(&[&str], &str, &str); 4] =
+        [(&["x"], "x", "answered c1 yes by kernel"), (&["x"], "y", ""), (&["x", "y"], "x", ""), (&["x"], "", "")];
+    for (touched, granted, expected) in rows {
+        let mut play = Play::of("say; step");
+        call_touching(&mut play, "c1", touched.iter().map(|pattern| Touch::new("ask", *pattern)).collect());
+        let grant = posse_session::Grant { key: "ask".into(), pattern: granted.into(), exact: true };
+        play.grants =
+            vec![posse_session::Granted { grant, ask: posse_session::AskId::new("ask_other"), scope: posse_session::Scope::Tree }];
+        play.decide(Command::Covered);
+        assert_eq!(play.last_facts(), expected, "{touched:?} after a yes to {granted:?}");
+    }
+}
+
 /// The rules of whoever goes on count, in both directions; a person's yes stands against an ask, never against a deny.
 #[test]
 fn a_new_owner_judges_again() {

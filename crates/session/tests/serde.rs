@@ -319,6 +319,7 @@ fn event() -> impl Strategy<Value = Event> {
             repeatable,
             title: String::new(),
             decision,
+            consented: false,
         });
     let failed = (small(), prop::option::of(Just(ModelFailure::Cut)), prop::option::of(small()), usage()).prop_map(
         |(step, failure, retry_at, usage)| Event::StepFailed {
@@ -374,7 +375,7 @@ fn event() -> impl Strategy<Value = Event> {
         1 => task_started,
         1 => task_ended,
         1 => session().prop_map(|task| Event::Detached { task }),
-        1 => session().prop_map(|task| Event::TaskStopped { task, by: By::User }),
+        1 => session().prop_map(|task| Event::TaskStopped { task, by: By::User, hold: None }),
         1 => small().prop_map(|round| Event::Ended { round, how: How::Completed, reply: None, error: String::new(), usage: Usage::default() }),
         1 => (session(), small(), small()).prop_map(|(session, from, to)| Event::Forked { segments: vec![Segment { session, from, to }] }),
         1 => small().prop_map(|tail_from| Event::Compacted { summary: "x".into(), tail_from }),

@@ -173,7 +173,11 @@ impl Tool for Delegation {
     fn run<'a>(&'a self, call: &'a ToolCall, context: &'a ToolContext) -> BoxFuture<'a, Outcome> {
         Box::pin(async move {
             match self.errand(&call.input) {
-                Ok(errand) => Outcome::failed(context.delegate.spawn(&call.id, errand).await),
+                Ok(errand) => tokio::select! {
+                    words = context.delegate.spawn(&call.id, errand) => Outcome::failed(words),
+                    // Told to stop before the task was recorded: there is none.
+                    () = context.stop.stopped() => Outcome::cancelled(""),
+                },
                 Err(words) => Outcome::failed(words),
             }
         })

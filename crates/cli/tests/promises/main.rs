@@ -15,6 +15,7 @@ mod export;
 mod going_on;
 mod inline;
 mod limits;
+mod mended;
 mod mentions;
 mod output;
 mod prompts;

@@ -161,7 +161,18 @@ fn an_agent_that_is_named_is_to_be_called_and_that_is_leave_to_call_it() {
         let first = world.model.requests()[0].clone();
         assert_eq!(first.user_texts()[0], "ask @explore about it");
         let hint = format!("Use the above message and context to generate a prompt and call the {tool} tool with subagent: explore");
-        assert_eq!(beside(&first), [hint], "{dialect}");
+        assert_eq!(beside(&first), [hint.as_str()], "{dialect}");
+        let sessions = world.posse(&["sessions", "list", "--format", "json"]).expect_code(0).json();
+        let export = world.posse(&["sessions", "export", sessions[0]["session"].as_str().unwrap()]).expect_code(0).json();
+        let told: Vec<Value> = export["messages"][0]["parts"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|part| json!([part["type"], part["text"], part["name"], part["synthetic"] == true]))
+            .collect();
+        let expected =
+            json!([["text", "ask @explore about it", null, false], ["agent", null, "explore", false], ["text", hint, null, true]]);
+        assert_eq!(json!(told), expected, "{dialect}");
         let done = world.run(&["twice: ask @explore about it"]).expect_code(0);
         assert!(done.out.starts_with("looked"), "{dialect}: {done:#?}");
         world.run(&["nobody is named"]).expect_code(4);

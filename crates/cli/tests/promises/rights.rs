@@ -37,6 +37,11 @@ fn is_made(world: &World) -> bool {
     world.project.join("made").exists()
 }
 
+/// The child was denied its one call, or was not offered the tool at all.
+fn is_refused(shown: &Value) -> bool {
+    denied(shown).len() == 1 || shown["result"].as_str().unwrap().starts_with("There is no tool named `write`")
+}
+
 fn denied(shown: &Value) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     shown["denied"].as_array().unwrap().iter().map(|denied| (text(&denied["agent"]), text(&denied["what"]))).collect()
@@ -55,7 +60,7 @@ fn what_plan_may_not_do_its_children_may_not_either() {
                 let world = one_call(plan(), who, made);
                 let done = world.run(&["-a", "plan", "--permission-mode", mode, "--format", "json", "go"]);
                 assert!(!is_made(&world), "{mode} {who}: a plan's child changed something: {}", done.out);
-                assert_eq!(done.json()["denied"].as_array().unwrap().len(), 1, "{mode} {who}: {}", done.out);
+                assert!(is_refused(&done.json()), "{mode} {who}: {}", done.out);
             }
         }
     }
@@ -72,8 +77,7 @@ fn the_mode_plan_holds_below_too() {
     for made in [write as fn() -> Piece, touch] {
         let world = one_call(World::with(), "general", made);
         let done = world.run(&["--permission-mode", "plan", "--format", "json", "go"]);
-        let result = done.json()["result"].as_str().unwrap().to_owned();
-        assert!(!is_made(&world) && (result.contains("Denied") || result.contains("There is no tool named `write`")), "{result}");
+        assert!(!is_made(&world) && is_refused(&done.json()), "{}", done.out);
     }
 }
 
@@ -110,7 +114,7 @@ fn explore_looks_with_plans_commands_and_nothing_else_runs_whoever_is_asked() {
     let script = |seen: &Seen| match (prompt(seen), seen.steps()) {
         ("go", _) => errand(seen, [agent("explore", "d", "work")]),
         (_, 0) => Answer::calls(
-            ["git status", "ls", "wc -l a.txt", "touch made", "find . -name made -delete", "npm test"]
+            ["git status", "ls", "wc -l a.txt", "touch made", "find . -name made -delete", "npm test", "ls /etc"]
                 .map(|line| call("bash", json!({"command": line}))),
         ),
         (_, _) => Answer::text("over"),
@@ -120,8 +124,9 @@ fn explore_looks_with_plans_commands_and_nothing_else_runs_whoever_is_asked() {
         // Nobody is waited for: it is denied, not asked.
         let shown = run_json(&world, &["--on-ask", "wait", "--permission-mode", mode, "go"], 0);
         let refused: Vec<String> = denied(&shown).into_iter().map(|(who, what)| format!("{who} {what}")).collect();
-        assert_eq!(refused.len(), 3, "{mode}: {refused:?}");
+        assert_eq!(refused.len(), 4, "{mode}: {refused:?}");
         assert!(refused[0] == "explore bash(touch made)" && refused[2] == "explore bash(npm test)", "{mode}: {refused:?}");
+        assert!(refused[3].contains("/etc"), "what would be asked about a folder outside is denied too: {mode}: {refused:?}");
         assert!(!is_made(&world));
         let tools = &requests_of(&world, "work")[0].tools;
         for absent in ["edit", "write", "multi_edit", "apply_patch", "todowrite", "todoread", "agent", "task", "question"] {
@@ -416,17 +421,20 @@ fn the_ceiling_of_a_childs_birth_holds_when_another_agent_leads_later() {
 }
 
 #[test]
-fn a_denied_agent_does_not_go_on_under_another_agents_name() {
-    let world = resumed(World::with(), "explore", "general", "ls");
-    run_json(&world, &["go"], 0);
-    let shown = run_json(&world, &["-c", "--deny", "task(explore)", "on"], 0);
-    assert_eq!(requests_of(&world, "work").len(), 1, "{shown}");
-    assert!(shown["result"].as_str().unwrap().contains("explore"), "{shown}");
-    // Where nothing is denied, the name does not matter: it stays who it was.
-    let world = resumed(World::with(), "explore", "general", "ls");
-    run_json(&world, &["go"], 0);
-    let shown = run_json(&world, &["-c", "on"], 0);
-    assert_eq!((requests_of(&world, "work").len(), &shown["tree"][1]["agent"]), (3, &json!("explore")), "{shown}");
+fn an_agent_does_not_go_on_under_another_agents_name() {
+    for rules in [&["--deny", "task(explore)"][..], &[]] {
+        let world = resumed(World::with(), "explore", "general", "ls");
+        run_json(&world, &["go"], 0);
+        let shown = run_json(&world, &[&["-c"], rules, &["on"]].concat(), 0);
+        assert_eq!(requests_of(&world, "work").len(), 1, "{shown}");
+        assert!(shown["result"].as_str().unwrap().contains("is done by the agent `explore`"), "{shown}");
+    }
+    for (first, again) in [("explore", "Explore"), ("general", "general-purpose")] {
+        let world = resumed(World::with(), first, again, "ls");
+        run_json(&world, &["go"], 0);
+        let shown = run_json(&world, &["-c", "on"], 0);
+        assert_eq!((requests_of(&world, "work").len(), &shown["tree"][1]["agent"]), (3, &json!(first)), "{shown}");
+    }
 }
 
 #[test]
@@ -442,4 +450,46 @@ fn a_file_that_a_prompt_names_is_read_under_the_childs_rights() {
     let heard = requests_of(&world, "Compare @secret.txt with @open.txt");
     let all = String::from_utf8_lossy(&heard[0].body).into_owned();
     assert!(all.contains("hello there") && !all.contains("xyzzy"), "{all}");
+}
+
+#[test]
+fn a_rule_about_delegation_counts_under_both_names_and_without_anybody_to_call_there_is_no_tool() {
+    for (args, offered, expected) in [
+        (&["--deny", "task(explore)"][..], true, &["general"][..]),
+        (&["--deny", "agent(explore)"], true, &["general"]),
+        (&["--deny", "task(*)"], false, &[]),
+        (&["--deny", "agent"], false, &[]),
+        (&["--deny", "task(explore)", "--deny", "task(general)"], false, &[]),
+    ] {
+        for dialect in ["posse", "opencode"] {
+            let world = World::new(|_: &Seen| "ok");
+            world.run(&[args, &["--dialect", dialect, "go"]].concat()).expect_code(0);
+            let seen = world.model.last();
+            let tools = &seen.tools;
+            assert_eq!(tools.iter().any(|name| name == "agent" || name == "task"), offered, "{args:?} {dialect}: {tools:?}");
+            if offered {
+                assert_eq!(listed(&seen), expected, "{args:?} {dialect}");
+            }
+        }
+    }
+    let agents = json!({"explore": {"disable": true}});
+    let world = World::with().config("agent", agents).script(|seen: &Seen| errand(seen, [agent("explore", "d", "look")]));
+    let shown = run_json(&world, &["go"], 0);
+    assert_eq!(listed(&world.model.last()), ["general"]);
+    assert!(shown["result"].as_str().unwrap().contains("There is no agent named `explore`"), "{shown}");
+}
+
+#[test]
+fn a_person_can_be_asked_before_work_is_given_away() {
+    let plan = || World::with().config("permission", json!({"task": {"*": "allow", "general": "ask"}}));
+    let world = one_call(plan(), "general", touch);
+    let shown = run_json(&world, &["go"], 4);
+    assert_eq!((denied(&shown), shown["tree"].as_array().unwrap().len()), (vec![("build".into(), "task(general)".into())], 1));
+    let world = one_call(plan(), "general", touch);
+    let running = world.start(&["run", "--on-ask", "wait", "--format", "json", "go"]);
+    let open = open_asks(&world, &running, 1);
+    assert_eq!((&open[0]["agent"], &open[0]["what"]), (&json!("build"), &json!("task(general)")), "{open:?}");
+    world.posse(&["asks", "answer", open[0]["ask"].as_str().unwrap(), "once"]).expect_code(0);
+    let shown = running.wait(LONG).expect_code(0).json();
+    assert!(is_made(&world) && shown["tree"].as_array().unwrap().len() == 2, "{shown}");
 }

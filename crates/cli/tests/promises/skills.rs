@@ -122,10 +122,12 @@ fn a_skill_is_also_a_command_with_its_arguments_and_rights_for_the_turn() {
     let words = prompt(&world.model.last()).to_owned();
     assert!(words.starts_with(&format!("Tag v1 at {}.", own(&world, "skills/tag"))), "{words}");
     world.run(&["-c", "again"]).expect_code(4);
-    // A skill never takes a command's name.
+    // A skill never takes a command's name, but one of a folder that is not trusted does not take the user's skill's.
     world.write(".posse/commands/tag.md", "the command\n");
-    world.run(&["/tag v1"]).expect_code(4);
+    world.run(&["--trust", "/tag v1"]).expect_code(4);
     assert_eq!(prompt(&world.model.last()), "the command\n\nv1");
+    world.run(&["/tag v1"]).expect_code(0);
+    assert!(prompt(&world.model.last()).starts_with("Tag v1 at "), "{}", prompt(&world.model.last()));
 }
 
 /// A skill that runs apart, as the user's own.
@@ -224,7 +226,7 @@ fn a_fork_that_is_killed_at_any_append_still_gives_its_answer_and_asks_no_primar
 #[test]
 fn skills_of_an_agent_are_before_its_eyes_and_a_call_cannot_change_them() {
     let agents = json!({"filler": {"mode": "subagent", "description": "Fills", "prompt": "You fill.", "tools": ["read", "skill"],
-        "skills": ["pdf", "tools:lint", "nothing-like-it"]}});
+        "skills": ["pdf", "lint", "tools:form", "nothing-like-it"]}});
     let call = json!({"description": "d", "prompt": "fill", "subagent_type": "filler", "tools": ["bash"], "skills": ["other"],
         "hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": "touch hooked"}]}]}});
     let world = World::with().config("agent", agents).script(move |seen: &Seen| match (prompt(seen), seen.steps()) {
@@ -237,14 +239,18 @@ fn skills_of_an_agent_are_before_its_eyes_and_a_call_cannot_change_them() {
     write_own(&world, "skills/pdf/forms.md", "all about forms\n");
     write_own(&world, "skills/other/SKILL.md", "---\ndescription: d\n---\nbody of other\n");
     write_own(&world, "kit/.claude-plugin/plugin.json", r#"{"name": "tools"}"#);
-    write_own(&world, "kit/skills/lint/SKILL.md", "---\ndescription: d\n---\nbody of lint\n");
+    for name in ["lint", "form"] {
+        write_own(&world, &format!("kit/skills/{name}/SKILL.md"), &format!("---\ndescription: d\n---\nbody of {name}\n"));
+    }
     let mut config: Value = serde_json::from_str(&std::fs::read_to_string(world.posse_home.join("posse.json")).unwrap()).unwrap();
     config["plugins"] = json!([own(&world, "kit")]);
     world.configure(&config);
     world.run(&["go"]).expect_code(0);
     let children = requests_of(&world, "fill");
     let system = &children[0].system;
-    for text in ["You fill.", "Read forms.md first.", &own(&world, "skills/pdf/forms.md"), "body of lint", "nothing-like-it"] {
+    for text in
+        ["You fill.", "Read forms.md first.", &own(&world, "skills/pdf/forms.md"), "body of lint", "body of form", "nothing-like-it"]
+    {
         assert!(system.contains(text), "{text}: {system}");
     }
     assert!(!system.contains("body of other"), "{system}");

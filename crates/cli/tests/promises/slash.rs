@@ -247,7 +247,7 @@ fn a_command_that_is_not_there_begins_nothing_and_paths_are_words() {
     assert!(world.model.requests().is_empty());
     assert_eq!(world.posse(&["sessions", "list", "--format", "json"]).expect_code(0).json(), json!([]), "no session was begun");
     for words in
-        ["/etc/hosts is odd", "/usr/bin/x", "/", "/ nope", " /nope is what I typed", "and/or /nope", "//nope", "/1nope", "/nope.md"]
+        ["/etc/hosts is odd", "/usr/bin/x", "/", "/ nope", " /nope is what I typed", "and/or /nope", "//nope", "/12 of it", "/nope.md"]
     {
         assert_eq!(world.run(&[words]).expect_code(0).out, format!("answer to {words}\n"));
         assert_eq!(world.model.last().user_texts()[0], words);
@@ -338,7 +338,10 @@ fn the_command_of_the_handbook_does_what_the_handbook_says() {
         let text = said(&last)[0];
         assert!(text.starts_with("Review @src/login.rs for unchecked input. The last commits were:\n"), "{api:?}: {text}");
         assert!(text.trim_end().ends_with(" init") || text.contains(" init\n"), "{api:?}: {text}");
-        assert!(last.user_texts().iter().any(|text| text.contains("The user attached src/login.rs:") && text.contains("fn login() {}")), "{api:?}");
+        assert!(
+            last.user_texts().iter().any(|text| text.contains("The user attached src/login.rs:") && text.contains("fn login() {}")),
+            "{api:?}"
+        );
         assert!(!last.tools.contains(&"edit".to_owned()), "{api:?}: plan answers");
     }
 }
@@ -459,21 +462,21 @@ fn the_model_and_the_rights_of_a_subtask_are_its_childs() {
 }
 
 #[test]
-fn who_cannot_answer_a_command_is_named_and_the_sessions_agent_answers() {
+fn a_command_whose_agent_cannot_answer_fails_and_one_whose_model_is_missing_says_so() {
     let commands = json!({
         "who": {"template": "do it", "agent": "nobody"},
         "what": {"template": "do it", "model": "mock/none"},
         "both": {"template": "do it", "model": "mock/none", "agent": "general"},
     });
     let world = World::with().config("command", commands).script(|_: &Seen| Answer::text("ok"));
-    for (typed, words) in [
-        ("/who", "The agent `nobody` could not answer this turn: There is no agent named `nobody`. Say so, and answer in its place."),
-        ("/what", "The model `mock/none` could not answer this turn: unknown model `mock/none`"),
-    ] {
-        world.run(&[typed]).expect_code(0);
-        let last = world.model.last();
-        assert!(said(&last) == ["do it"] && reminders(&last)[0].contains(words), "{typed}: {:?}", last.user_texts());
-    }
+    // Nobody else answers in its place: another agent may have wider rights.
+    let failed = world.run(&["/who"]).expect_code(1);
+    assert!(failed.err.contains("There is no agent named `nobody`"), "{}", failed.err);
+    assert!(world.model.requests().is_empty(), "{:?}", first_words(&world));
+    world.run(&["/what"]).expect_code(0);
+    let last = world.model.last();
+    assert_eq!((said(&last), &last.json["model"]), (vec!["do it"], &json!("m1")));
+    assert!(reminders(&last).iter().any(|text| text.contains("mock/none")), "{:?}", last.user_texts());
     world.run(&["/both"]).expect_code(0);
     let last = world.model.last();
     assert!(last.last_results()[0].starts_with("Tool execution failed: unknown model `mock/none`"), "{:?}", last.last_results());
@@ -506,7 +509,7 @@ fn what_a_command_allows_is_not_more_than_was_meant() {
     }
     // Whoever plans has nobody edit.
     let planned = world.run(&["--agent", "plan", "/sub planned.txt"]).expect_code(0);
-    assert!(planned.err.contains("denied by edit(*) from agent plan") && !world.project.join("planned.txt").exists(), "{planned:#?}");
+    assert!(planned.out.starts_with("There is no tool named `write`.") && !world.project.join("planned.txt").exists(), "{planned:#?}");
 }
 
 #[test]
@@ -527,8 +530,10 @@ fn a_command_that_is_interrupted_is_not_lost_and_one_that_is_posted_is_run_by_th
     assert!(world.model.requests().is_empty());
     world.run(&["-c", "hello"]).expect_code(0);
     let last = world.model.last();
-    assert!(last.user_texts().contains(&"hello"), "{:?}", last.user_texts());
-    assert!(last.user_texts().iter().any(|text| text.starts_with("got ") && text.contains("cut off")), "{:?}", last.user_texts());
+    let texts = said(&last);
+    let place = |found: &dyn Fn(&str) -> bool| texts.iter().position(|text| found(text)).unwrap_or_else(|| panic!("{texts:?}"));
+    let (before, after) = (place(&|text| text.starts_with("got ") && text.contains("cut off")), place(&|text| text == "hello"));
+    assert!(before < after, "what was typed first is said first: {texts:?}");
 
     let asked = world.model.requests().len();
     let owner = world.start(&["run", "wait"]);
@@ -586,7 +591,7 @@ fn a_template_of_two_hundred_thousand_letters_and_one_that_names_itself_are_only
     assert_eq!(child.len(), 1, "{:?}", first_words(&world).iter().map(|text| text.len()).collect::<Vec<_>>());
     world.run(&["--trust", "--allow", "read", "/loop"]).expect_code(0);
     let last = world.model.last();
-    assert_eq!(reminders(&last).iter().filter(|text| text.contains("The user attached")).count(), 2, "{:?}", last.user_texts());
+    assert_eq!(reminders(&last).iter().filter(|text| text.contains("Attached by the command: ")).count(), 2, "{:?}", last.user_texts());
 }
 
 #[test]

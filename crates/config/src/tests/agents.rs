@@ -157,7 +157,7 @@ You review.
         prompt: Some("You review.".into()),
         tools: AgentTools::Listed(vec!["Read".into(), "Grep".into(), "Bash(git *)".into()]),
         disallowed_tools: vec!["Write".into(), "Edit".into()],
-        options: json!({"reasoningEffort": "high", "store": false}).as_object().unwrap().clone(),
+        options: json!({"store": false}).as_object().unwrap().clone(),
         steps: Some(12),
         permission_mode: Some("acceptEdits".into()),
         background: true,
@@ -175,7 +175,7 @@ You review.
     };
     let world = World::new().file("home/.claude/agents/x.md", head);
     let mut found = get(&world, "code-reviewer");
-    assert_eq!(tolerated(&world), Vec::<String>::new());
+    assert_eq!(tolerated(&world), ["home/.claude/agents/x.md:33: reasoningEffort: nobody here knows this key; left out"]);
     let rules: Vec<String> = found
         .permission
         .drain(..)
@@ -192,7 +192,8 @@ You review.
         "topP": 0.9, "variant": "fast", "hidden": true, "aliases": ["cr"], "budget": {"cost": 1.5, "tokens": 1000}, "timeout": "10m",
         "reasoningEffort": "high", "options": {"store": false}, "permission": {"edit": "deny"}, "prompt": "You review."}}}"#;
     let found = get(&World::with_user(json), "code-reviewer");
-    let same = Agent { permission: found.permission.clone(), origin: found.origin.clone(), model: Some("p/m".into()), ..expected };
+    let options = json!({"reasoningEffort": "high", "store": false}).as_object().unwrap().clone();
+    let same = Agent { options, permission: found.permission.clone(), origin: found.origin.clone(), model: Some("p/m".into()), ..expected };
     assert_eq!(found, same);
 }
 
@@ -202,7 +203,7 @@ fn values_as_people_write_them() {
     type Told = fn(&Agent) -> String;
     let table: [(&str, Told, &str, &[&str]); 20] = [
         ("tools: Read, Grep", |a| format!("{:?}", a.tools), r#"Listed(["Read", "Grep"])"#, &[]),
-        ("tools: *", |a| a.offers("anything").to_string(), "true", &["x.md:2: ", "x.md:2: tools: read as plain text"]),
+        ("tools: *", |a| a.offers("anything").to_string(), "true", &["x.md:2: ", "x.md:2: tools: read with `*` in quotes"]),
         ("tools:", |a| format!("{:?}", a.tools), "All", &[]),
         ("tools: []", |a| a.offers("read").to_string(), "false", &[]),
         ("tools: {write: false, bash: true}", |a| format!("{:?}", a.tools), r#"Map([("write", false), ("bash", true)])"#, &[]),
@@ -223,7 +224,7 @@ fn values_as_people_write_them() {
             "permissionMode: bubble",
             |a| format!("{:?}", a.permission_mode),
             "None",
-            &["x.md:2: permissionMode: not a permission mode that an agent can have; the caller's is used"],
+            &["x.md:2: permissionMode: not a permission mode that an agent can have; denied"],
         ),
         ("effort: 3", |a| format!("{:?}", a.effort), "Some(\"3\")", &[]),
         ("color: '#ff0000'\n🚀: yes", |a| format!("{:?} {}", a.color, a.options.len()), "Some(\"#ff0000\") 1", &[]),
@@ -238,8 +239,8 @@ fn values_as_people_write_them() {
         (
             "permission: nothing",
             |a| format!("{}", a.permission.len()),
-            "0",
-            &["x.md:2: permission: expected \"allow\", \"ask\" or \"deny\", found another word"],
+            "2",
+            &["x.md:2: permission: expected \"allow\", \"ask\", \"deny\" or rules by name, found another text; denied"],
         ),
     ];
     for (head, of, expected, problems) in table {
@@ -324,7 +325,7 @@ fn duplicates_of_one_folder_are_told_and_the_first_counts() {
             "home/posse/agents/b.md:1: a second agent Reviewer; the one at home/posse/agents/a.md:1 counts",
         ]
     );
-    assert_eq!(get(&world, "reviewer").prompt.as_deref(), Some("third"));
+    assert_eq!(get(&world, "reviewer").prompt.as_deref(), Some("first"), "a folder that nobody trusts does not change it");
 }
 
 #[test]
@@ -479,12 +480,15 @@ fn a_folder_that_nobody_trusts_gives_no_tools() {
     let table = [
         ("tools: '*'", "listed", "bash", false),
         ("tools: Bash", "listed", "bash", false),
-        ("tools: Read", "open", "bash", false),
+        // The user's own stay as they are.
+        ("tools: Read", "open", "bash", true),
         ("tools: Read", "open", "read", true),
         ("disallowedTools: Read", "without", "bash", false),
-        ("disallowedTools: Read", "without", "read", false),
+        ("disallowedTools: Read", "without", "read", true),
         ("tools: {bash: yes, read: no}", "mapped", "bash", false),
-        ("tools: {bash: yes, read: no}", "mapped", "read", false),
+        ("tools: {bash: yes, read: no}", "mapped", "read", true),
+        ("tools: {read: no}", "general", "read", false),
+        ("tools: Read", "build", "bash", false),
         ("tools: {bash: yes, '*': yes}", "mapped", "bash", false),
         ("tools: {todowrite: yes}", "general", "todowrite", false),
     ];

@@ -289,8 +289,9 @@ fn without_trust_a_command_is_words_and_with_it_everything() {
     );
     assert_eq!(
         config.ignored_line().unwrap(),
-        "ignored, because this folder is not trusted: opencode.json: command.j.template (!`cmd`), command.j.model, command.j.allowed-tools, \
-         .claude/commands/c.md: allowed_tools, effort, hooks, model, !`cmd` (`posse trust` accepts it)"
+        "ignored, because this folder is not trusted: opencode.json: command.j.agent (where it is no subagent), \
+         command.j.template (!`cmd`), command.j.model, command.j.allowed-tools, .claude/commands/c.md: allowed_tools, effort, hooks, model, \
+         !`cmd`, agent (where it is no subagent) (`posse trust` accepts it)"
     );
     let from_json = commands.find("j").unwrap();
     assert_eq!((&from_json.model, &from_json.allowed_tools, from_json.inline_agent()), (&None, &Vec::new(), None));
@@ -313,10 +314,11 @@ fn without_trust_a_command_is_words_and_with_it_everything() {
 
 #[test]
 fn a_project_cannot_make_the_users_own_command_run_for_it() {
-    // It may change words of a command of the user's; then that is the project's, and words only.
+    // Not one word of it.
     let world = World::with_user(r#"{"command": {"mine": {"template": "!`id`"}}}"#)
         .file("proj/posse.json", r#"{"command": {"mine": {"description": "d"}}}"#);
-    assert!(!one(&world, "mine").trusted);
+    let mine = one(&world, "mine");
+    assert_eq!((mine.trusted, mine.description), (true, None));
 }
 
 #[test]

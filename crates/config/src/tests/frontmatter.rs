@@ -25,6 +25,33 @@ fn told(text: &str) -> String {
     told
 }
 
+/// Heads that are not quite heads, which were read as prompts; and a second one, which is text.
+#[test]
+fn heads_with_unusual_dashes_are_heads() {
+    let unusual = "lines of dashes that are not `---` alone; what is between them is read as the head";
+    let before = "f.md:1: text before the first `---` (line 2); it is read as the beginning of the text\n";
+    let table = [
+        ("----\nname: a\n----\nx", format!("2 name = \"a\"\n4 body \"x\"\nf.md:1: {unusual}\n")),
+        ("---yaml\nname: a\n---\nx", format!("2 name = \"a\"\n4 body \"x\"\nf.md:1: {unusual}\n")),
+        ("  ---\n  name: a\n  ---\nx", format!("2 name = \"a\"\n4 body \"x\"\nf.md:1: {unusual}\n")),
+        ("W\n---\n# c\nname: a\n---\nx", format!("4 name = \"a\"\n1 body \"W\\n\\nx\"\n{before}")),
+        ("W\n---\ntitle: t\nname: a\n---\nx", format!("3 title = \"t\"\n4 name = \"a\"\n1 body \"W\\n\\nx\"\n{before}")),
+        ("W\n---\nNote: t\n---\nx", "1 body \"W\\n---\\nNote: t\\n---\\nx\"\n".to_owned()),
+        ("----\nwords\n----\n", "1 body \"----\\nwords\\n----\"\n".to_owned()),
+        (
+            "---\nname: a\n---\n\n---\nmodel: b\n---\nx",
+            "2 name = \"a\"\n5 body \"---\\nmodel: b\\n---\\nx\"\nf.md:5: a second head; it is read as the beginning of the text\n".to_owned(),
+        ),
+        (
+            "---\nname: a\nname: b\n---\n",
+            "2 name = \"a\\nname: b\"\n5 body \"\"\nf.md:3: the head is not valid YAML (a key is written twice); it is read key by key\nf.md:2: name: read as plain text up to line 3\n".to_owned(),
+        ),
+    ];
+    for (text, expected) in table {
+        assert_eq!(told(text), expected, "{text:?}");
+    }
+}
+
 #[test]
 fn a_good_head_is_read_as_yaml_and_nothing_is_tolerated() {
     let table = [
@@ -79,7 +106,11 @@ fn every_broken_shape_of_the_wild_loads_and_says_so() {
             "2 description = \"Literal \\\\n<example>\\\\nContext: x\\\\n</example>\"\n4 body \"\"",
             &["f.md:2: the head is not valid YAML", "f.md:2: description: read as plain text"],
         ),
-        ("---\ntools: *\nname: a\n---\n", "2 tools = \"*\"\n3 name = \"a\"\n5 body \"\"", &["f.md:", "f.md:2: tools: read as plain text"]),
+        (
+            "---\ntools: *\nname: a\n---\n",
+            "2 tools = \"*\"\n3 name = \"a\"\n5 body \"\"",
+            &["f.md:", "f.md:2: tools: read with `*` in quotes"],
+        ),
         (
             "---\nargument-hint: [a] | [b]\ndescription: d\n---\n",
             "2 argument-hint = \"[a] | [b]\"\n3 description = \"d\"\n5 body \"\"",

@@ -5,6 +5,7 @@ mod claude;
 mod commands;
 mod errors;
 mod frontmatter;
+mod guarded;
 mod hooks;
 mod instructions;
 mod memory;

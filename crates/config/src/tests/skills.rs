@@ -52,9 +52,12 @@ fn every_place_is_read_and_the_last_of_a_name_counts() {
         "proj/sub/.posse/skills/s/SKILL.md",
     ];
     let mut world = World::new().at("proj/sub");
+    world.overrides.trust = true;
     for (at, place) in places.into_iter().enumerate() {
         world = world.file(place, format!("---\nname: s\n---\n{at}"));
-        assert_eq!((names(&world), one(&world, "s").body), (vec!["s".to_owned()], at.to_string()), "{place}");
+        // Two spellings of one folder are one, and there the first counts.
+        let counting = if place.contains("opencode/skills") { at - 1 } else { at };
+        assert_eq!((names(&world), one(&world, "s").body), (vec!["s".to_owned()], counting.to_string()), "{place}");
     }
     let said: Vec<String> = found(&world).tolerated.iter().map(|problem| world.near(&problem.to_string())).collect();
     assert_eq!(said.len(), places.len() - 1, "every override is said: {said:?}");
@@ -76,8 +79,10 @@ fn folders_that_the_user_names_count_and_a_projects_only_with_trust() {
     assert_eq!(names(&world), ["a", "b"]);
     let said: Vec<String> = found(&world).tolerated.iter().map(|problem| world.near(&problem.to_string())).collect();
     assert_eq!(said, ["home/posse/posse.json:1: skills: home/posse/none: no such folder"]);
-    // They are the user's, so a project's own of the same name counts over them.
-    let world = world.file("proj/.posse/skills/a/SKILL.md", "---\nname: a\n---\nthe project's");
+    // They are the user's, so a project's own of the same name counts over them if it is trusted.
+    let mut world = world.file("proj/.posse/skills/a/SKILL.md", "---\nname: a\n---\nthe project's");
+    assert_ne!(one(&world, "a").body, "the project's");
+    world.overrides.trust = true;
     assert_eq!(one(&world, "a").body, "the project's");
     let paths = World::with_user(r#"{"skills": {"paths": ["~/mine"]}}"#).file("home/mine/a/SKILL.md", skill("a"));
     assert_eq!(names(&paths), ["a"]);

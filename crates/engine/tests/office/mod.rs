@@ -273,6 +273,7 @@ impl Office {
             ceiling: Vec::new(),
             above: Default::default(),
             depth: 0,
+            strict_shell: false,
         }
     }
 

@@ -59,6 +59,7 @@ pub fn created(kind: Kind, root: &str, parent: Option<&str>, ceiling: Vec<Rules>
         ceiling,
         above: Default::default(),
         depth: 0,
+        strict_shell: false,
     }
 }
 
@@ -139,6 +140,7 @@ pub fn one_of_each(text: &str) -> Vec<Event> {
             repeatable: true,
             title: "ls".into(),
             decision: Some(decision.clone()),
+            consented: false,
         },
         Event::StepFailed {
             step: 0,
@@ -166,7 +168,7 @@ pub fn one_of_each(text: &str) -> Vec<Event> {
         },
         Event::TaskEnded { task: task.clone(), round: 1, how: How::Completed, result: said(), usage, to: To::Call { call } },
         Event::Detached { task: task.clone() },
-        Event::TaskStopped { task: task.clone(), by: By::Model },
+        Event::TaskStopped { task: task.clone(), by: By::Model, hold: None },
         Event::Ended { round: 1, how: How::Limit, reply: Some(5), error: "limit".into(), usage },
         Event::Forked { segments: vec![Segment { session: task, from: 0, to: 4 }] },
         Event::Compacted { summary: said(), tail_from: 3 },

@@ -486,7 +486,7 @@ pub fn fact_word(event: &Event) -> String {
             format!("{task}/{round} {} to {to}", plain(how))
         }
         Event::Detached { task } => format!("{task} detached"),
-        Event::TaskStopped { task, by } => format!("{task} stopped by {}", plain(by)),
+        Event::TaskStopped { task, by, .. } => format!("{task} stopped by {}", plain(by)),
         Event::Ended { round, how, .. } => format!("ended {round} {}", plain(how)),
         other => other.name(),
     }

@@ -87,6 +87,7 @@ pub fn created(root: &str) -> Event {
         ceiling: Vec::new(),
         above: Default::default(),
         depth: 0,
+        strict_shell: false,
     }
 }
 
@@ -127,6 +128,7 @@ pub fn step(number: u64, output: &str) -> [Vec<Event>; 2] {
             repeatable: false,
             title: String::new(),
             decision: None,
+            consented: false,
         },
         Event::CallStarted { call: call.clone(), attempt: 1 },
         Event::CallFinished { call, outcome: Outcome::done(output) },

@@ -7,15 +7,21 @@ use super::{Callable, Dialect, succeeded};
 /// A wrong name is answered with so many near ones.
 const NEAR_MAX: usize = 3;
 
-/// A longer description is cut in the list: the list is in every request.
-const DESCRIBED_CHARS_MAX: usize = 600;
+/// The list is in every request, so it may cost a few thousand tokens and no more.
+const LIST_BYTES_MAX: usize = 16 * 1024;
+
+/// Letters of a description in the list; shorter ones are tried until all agents fit.
+const DESCRIPTION_CHARS: [usize; 5] = [600, 300, 160, 80, 0];
+
+/// A wrong name is not answered with hundreds.
+const NAMED_MAX: usize = 30;
 
 pub(super) fn description<'a>(dialect: Dialect, agents: impl Iterator<Item = &'a Callable>) -> String {
     let (tool, resume) = match dialect {
         Dialect::Posse => ("agent", "task_id"),
         Dialect::OpenCode => ("task", "session_id"),
     };
-    let list: String = agents.map(line).collect();
+    let list = list(&agents.collect::<Vec<_>>());
     format!(
         "Give a piece of work to another agent. It works on its own, with its own tools and its own memory of the conversation, and comes back with one answer.\n\
         \n\
@@ -39,12 +45,32 @@ pub(super) fn description<'a>(dialect: Dialect, agents: impl Iterator<Item = &'a
     )
 }
 
-fn line(agent: &Callable) -> String {
+/// A line for each agent, within bounds: descriptions are shortened before anybody is left out.
+fn list(agents: &[&Callable]) -> String {
+    for most in DESCRIPTION_CHARS {
+        let text: String = agents.iter().map(|agent| line(agent, most)).collect();
+        if text.len() <= LIST_BYTES_MAX {
+            return text;
+        }
+    }
+    let mut text = String::new();
+    let mut left_out = 0;
+    for agent in agents {
+        let line = line(agent, 0);
+        if text.len() + line.len() <= LIST_BYTES_MAX { text.push_str(&line) } else { left_out += 1 }
+    }
+    format!("{text}({left_out} more are not listed here; each can be called by its name)\n")
+}
+
+fn line(agent: &Callable, most: usize) -> String {
+    if most == 0 {
+        return format!("- {}\n", agent.name);
+    }
     let described = agent.description.as_deref().map(str::trim).filter(|text| !text.is_empty()).unwrap_or("Manual only");
     let one_line = described.split_whitespace().collect::<Vec<_>>().join(" ");
-    let mut cut: String = one_line.chars().take(DESCRIBED_CHARS_MAX).collect();
+    let mut cut: String = one_line.chars().take(most).collect();
     if cut.len() < one_line.len() {
-        cut.push('…');
+        cut = format!("{}…", cut.trim_end());
     }
     format!("- {}: {cut}\n", agent.name)
 }
@@ -67,7 +93,12 @@ pub(super) fn primary<'a>(name: &str, agents: impl Iterator<Item = &'a Callable>
 }
 
 fn available(names: &[&str]) -> String {
-    if names.is_empty() { "No agent can be called here.".into() } else { format!("Agents you can call: {}.", names.join(", ")) }
+    let shown = names.iter().take(NAMED_MAX).copied().collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(NAMED_MAX) {
+        _ if names.is_empty() => "No agent can be called here.".into(),
+        0 => format!("Agents you can call: {shown}."),
+        more => format!("Agents you can call: {shown}, and {more} more."),
+    }
 }
 
 fn common_start(one: &str, other: &str) -> usize {
