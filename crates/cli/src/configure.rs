@@ -58,7 +58,14 @@ fn path(format: Listing) -> Result<Exit, Failure> {
 
 fn check(format: Listing) -> Result<Exit, Failure> {
     let places = build::places(None)?;
-    let checked = posse_config::check(&places, &env, &Overrides::default());
+    let mut checked = posse_config::check(&places, &env, &Overrides::default());
+    // Agents are part of what was configured; what their files had guessed is `posse agents check`.
+    if let Ok(config) = posse_config::load(&places, &env, &Overrides::default()) {
+        match posse_config::agents(&places, &config, None) {
+            Ok(agents) => checked.errors.extend(agents.dead_denies),
+            Err(error) => checked.errors.extend(error.problems),
+        }
+    }
     let exit = if checked.errors.is_empty() { Exit::Done } else { Exit::Usage };
     if format == Listing::Json {
         let words = |problems: &[Problem]| problems.iter().map(ToString::to_string).collect::<Vec<_>>();

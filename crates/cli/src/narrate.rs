@@ -316,6 +316,7 @@ impl Teller {
                 screen::draw(vec![head.clone()]);
                 self.head = Head::Drawn(head);
             }
+            Event::Expanded { agent: Some(agent), .. } => self.lasting(&format!("  {} answers this turn", safe(agent))),
             Event::TookOver { .. } => self.lasting("  ! the process before this one died; going on from its log"),
             Event::StepFailed { error, retry_at: Some(_), .. } => self.lasting(&format!("  ! {}", safe(error))),
             Event::Called { call, tool, title, .. } if self.terminal => {

@@ -332,7 +332,12 @@ impl Desk {
         {
             (report.status, report.error) = (RunStatus::Limit, Some(words));
         }
-        let needs_model = status == RunStatus::Failed && last_failure(&facts) == Some(ModelFailure::NeedsModel);
+        let mut needs_model = status == RunStatus::Failed && last_failure(&facts) == Some(ModelFailure::NeedsModel);
+        if report.status == RunStatus::Done
+            && let Some(words) = self.needed_a_model(&tree, session).await?
+        {
+            (needs_model, report.status, report.error) = (true, RunStatus::Failed, Some(words));
+        }
         let exit = self.exit(&report, needs_model);
         if self.say(&report).await { Ok(exit) } else { Ok(Exit::Failed) }
     }
@@ -348,6 +353,22 @@ impl Desk {
             });
             if let Some(words) = ended {
                 return Ok(Some(format!("{words}; it ended {} ({})", below.agent, below.session)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Why somebody below could do nothing without a model in this run. Who works offline only repeats it.
+    async fn needed_a_model(&self, tree: &[Summary], root: &SessionId) -> Result<Option<String>, Failure> {
+        let is_offline = |summary: &Summary| summary.model == Explorer::NAME;
+        if !tree.iter().any(|summary| summary.session == *root && is_offline(summary)) {
+            return Ok(None);
+        }
+        for below in tree.iter().filter(|below| below.session != *root && below.status == Status::Failed && is_offline(below)) {
+            let since = self.heads.get(&below.session).copied().unwrap_or(0);
+            let facts = self.client.facts(&below.session, since).await.map_err(client_failure)?;
+            if last_failure(&facts) == Some(ModelFailure::NeedsModel) {
+                return Ok(Some(below.error.clone()));
             }
         }
         Ok(None)

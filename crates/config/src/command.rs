@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     agents::bounded,
-    command_line::is_name_letter,
+    command_line::{begins_as_name, is_name_letter},
     config::{Config, Later},
     fields::{self, Fields},
     frontmatter::{Document, document},
@@ -167,10 +167,16 @@ impl Commands {
 
     /// For a person whose command there is not.
     pub fn unknown(&self, name: &str) -> String {
-        let near = self.near(name);
+        let near: Vec<String> = self.near(name).into_iter().filter(|name| begins_as_name(name)).collect();
         let known = |names: &[String]| names.iter().map(|name| format!("/{}", typed(name))).collect::<Vec<_>>().join(", ");
         if near.is_empty() {
-            let names: Vec<String> = self.list.iter().take(KNOWN_MAX).map(|command| command.name.clone()).collect();
+            let names: Vec<String> = self
+                .list
+                .iter()
+                .filter(|command| begins_as_name(&command.name))
+                .take(KNOWN_MAX)
+                .map(|command| command.name.clone())
+                .collect();
             return format!("there is no command `/{}`; there are: {}", plain(name), known(&names));
         }
         format!("there is no command `/{}`; did you mean {}?", plain(name), known(&near))
@@ -322,6 +328,13 @@ impl Collector<'_> {
     fn put(&mut self, command: Command, level: Level, group: &str) {
         let key = fields::folded(&command.name);
         let is_built_in = command.kind == CommandKind::BuiltIn;
+        if !begins_as_name(&command.name) {
+            self.tolerate(
+                command.origin.clone(),
+                "",
+                "its name does not begin with a letter from a to z, so it cannot be typed; rename it",
+            );
+        }
         let Some(known) = self.by_name.get(&key) else {
             self.by_name.insert(key, Known { at: self.commands.list.len(), level, group: group.to_owned(), is_built_in });
             self.commands.list.push(command);

@@ -46,10 +46,14 @@ fn command(line: &str) -> Option<Line> {
     let rest = line.strip_prefix('/')?.trim_end();
     let end = rest.find(|letter: char| !is_name_letter(letter)).unwrap_or(rest.len());
     let (name, arguments) = rest.split_at(end);
-    // A number alone, as in `/2 of it`, is no name.
-    let is_name = name.starts_with(char::is_alphanumeric) && name.contains(char::is_alphabetic);
+    let is_name = begins_as_name(name);
     let ends = arguments.is_empty() || arguments.starts_with(' ');
     (is_name && ends).then(|| Line::Command { name: name.to_owned(), arguments: arguments.trim().to_owned() })
+}
+
+/// The contract: a letter first, so that `/2 of it` and `/1nope` are text.
+pub(crate) fn begins_as_name(name: &str) -> bool {
+    name.starts_with(|letter: char| letter.is_ascii_alphabetic())
 }
 
 /// What a name may have after the slash; anything more, and a path would be one.

@@ -93,7 +93,8 @@ const WORDS: [(&str, Neighbour); 15] = [
 /// never loaded.
 const ENV_FILE: &str = ".env";
 
-/// Names of a folder that are looked through for such files; who has more of them hides no power in doing so.
+/// Names of one folder that are looked through. Who has more of them hides no power in doing so: of a folder with
+/// definitions it is said that nobody can vouch for it.
 const NAMES_MAX: usize = 20_000;
 
 /// Where a scan is made.
@@ -152,6 +153,19 @@ struct Scan<'a> {
     found: Vec<Found>,
 }
 
+/// What a folder holds that counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Every file.
+    Code,
+    /// Markdown only.
+    Words,
+}
+
+fn is_markdown(path: &Path) -> bool {
+    path.extension().is_some_and(|end| end.eq_ignore_ascii_case("md"))
+}
+
 /// What stands at a path.
 enum Thing {
     Nothing,
@@ -163,7 +177,7 @@ enum Thing {
 
 impl Scan<'_> {
     fn code(&mut self, path: &Path, key: &str, depth: usize) {
-        match self.look(path, depth) {
+        match self.look(path, depth, Kind::Code) {
             Thing::Nothing => {}
             Thing::Folder(entries) => entries.iter().for_each(|entry| self.code(entry, key, depth + 1)),
             Thing::File => {
@@ -175,15 +189,10 @@ impl Scan<'_> {
     }
 
     fn words(&mut self, path: &Path, depth: usize) {
-        // What lies beside skills is nobody's definition, and there may be much of it.
-        let is_markdown = path.extension().is_some_and(|end| end.eq_ignore_ascii_case("md"));
-        if !is_markdown && fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file()) {
-            return;
-        }
-        match self.look(path, depth) {
+        match self.look(path, depth, Kind::Words) {
             Thing::Nothing => {}
             Thing::Folder(entries) => entries.iter().for_each(|entry| self.words(entry, depth + 1)),
-            Thing::File if !is_markdown => {}
+            Thing::File if !is_markdown(path) => {}
             Thing::File => match self.read(path) {
                 Some(bytes) => self.markdown(path, &String::from_utf8_lossy(&bytes)),
                 None => self.add(path, "text", What::Unknown),
@@ -221,7 +230,7 @@ impl Scan<'_> {
     }
 
     fn env_file(&mut self, path: &Path) {
-        if !matches!(self.look(path, 0), Thing::File) {
+        if !matches!(self.look(path, 0, Kind::Code), Thing::File) {
             return;
         }
         let Some(bytes) = self.read(path) else { return };
@@ -231,7 +240,7 @@ impl Scan<'_> {
         }
     }
 
-    fn look(&mut self, path: &Path, depth: usize) -> Thing {
+    fn look(&mut self, path: &Path, depth: usize, kind_of_folder: Kind) -> Thing {
         let Ok(metadata) = fs::symlink_metadata(path) else { return Thing::Nothing };
         if self.place.own.iter().any(|own| path.starts_with(own)) {
             return Thing::Nothing;
@@ -248,15 +257,28 @@ impl Scan<'_> {
         let kind = if metadata.is_symlink() { fs::metadata(path).map(|metadata| metadata.file_type()) } else { Ok(metadata.file_type()) };
         match kind {
             Ok(kind) if kind.is_file() => Thing::File,
-            Ok(kind) if kind.is_dir() => self.entries(path).map_or(Thing::Strange, Thing::Folder),
+            Ok(kind) if kind.is_dir() => self.entries(path, kind_of_folder).map_or(Thing::Strange, Thing::Folder),
             _ => Thing::Strange,
         }
     }
 
-    fn entries(&self, folder: &Path) -> Option<Vec<PathBuf>> {
-        // One more than may be looked at, so that there is one too many.
-        let entries = fs::read_dir(folder).ok()?.take(self.left.files + 1);
-        let mut paths: Vec<PathBuf> = entries.map(|entry| entry.ok().map(|entry| entry.path())).collect::<Option<_>>()?;
+    fn entries(&self, folder: &Path, kind: Kind) -> Option<Vec<PathBuf>> {
+        let mut paths: Vec<PathBuf> = Vec::new();
+        for (at, entry) in fs::read_dir(folder).ok()?.enumerate() {
+            let entry = entry.ok()?;
+            let is_beside = kind == Kind::Words && !is_markdown(&entry.path()) && entry.file_type().is_ok_and(|kind| kind.is_file());
+            if NAMES_MAX <= at {
+                return None;
+            }
+            // What lies beside skills is nobody's definition, and there may be much of it.
+            if !is_beside {
+                paths.push(entry.path());
+            }
+            // One more than may be looked at, so that there is one too many.
+            if self.left.files < paths.len() {
+                break;
+            }
+        }
         paths.sort();
         Some(paths)
     }
@@ -409,8 +431,12 @@ mod tests {
         }
 
         fn scan(&self, compat: Compat) -> Vec<Found> {
+            self.scan_within(compat, &mut Left::default())
+        }
+
+        fn scan_within(&self, compat: Compat, left: &mut Left) -> Vec<Found> {
             let folder = self.0.path().canonicalize().unwrap();
-            scan(Place { folder: &folder, project: &folder, own: &[folder.join(".mine")] }, compat, &mut Left::default())
+            scan(Place { folder: &folder, project: &folder, own: &[folder.join(".mine")] }, compat, left)
         }
 
         fn names(&self) -> Vec<String> {
@@ -541,10 +567,26 @@ mod tests {
         assert!(found.len() < FILES_MAX, "a loop of folders ends");
 
         let many = Folder::with(&[]);
-        for number in 0..FILES_MAX + 5 {
+        for number in 0..55 {
             many.write(&format!(".opencode/plugin/{number}.js"), "x");
         }
-        let found = many.scan(ALL);
-        assert!(found.len() <= FILES_MAX + 1 && found.iter().any(|found| found.what == What::Unknown), "{}", found.len());
+        let found = many.scan_within(ALL, &mut Left { files: 50, bytes: BYTES_MAX });
+        assert!(found.len() <= 51 && found.iter().any(|found| found.what == What::Unknown), "{}", found.len());
+    }
+
+    #[test]
+    fn thousands_of_definitions_can_be_trusted_whatever_lies_beside_them() {
+        // A skill is a folder and a file, and the issue promises three thousand of a few kilobytes.
+        const { assert!(3_000 * 2 + 100 < FILES_MAX && 3_000 * 10 * 1024 < BYTES_MAX) };
+        let folder = Folder::with(&[(".posse/skills/s/SKILL.md", "---\nmodel: x/y\n---\np")]);
+        for number in 0..60 {
+            folder.write(&format!(".posse/skills/s/data/{number}.txt"), "x");
+        }
+        let found = folder.scan_within(ALL, &mut Left { files: 20, bytes: BYTES_MAX });
+        assert!(found.iter().all(|found| found.what != What::Unknown) && found.len() == 1, "{found:?}");
+        // And they hide none.
+        folder.write(".posse/skills/s/data/zzz.md", "!`id`");
+        let found = folder.scan_within(ALL, &mut Left { files: 20, bytes: BYTES_MAX });
+        assert_eq!(found.len(), 2, "{found:?}");
     }
 }

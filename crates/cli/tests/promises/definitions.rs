@@ -57,9 +57,13 @@ fn cc_062_keys_without_machinery_are_kept_and_listed() {
 #[test]
 fn cc_061_a_definitions_mode_counts_for_its_agent() {
     let write = || call("write", json!({"filePath": "new.txt", "content": "x"}));
-    for (mode, rules, denied) in
-        [("plan", json!({}), true), ("acceptEdits", json!({"edit": "ask"}), false), ("bypassPermissions", json!({"edit": "ask"}), true)]
-    {
+    for (mode, rules, denied) in [
+        ("plan", json!({}), true),
+        // What the user asks to be asked about holds for whoever works below.
+        ("acceptEdits", json!({"edit": "ask"}), true),
+        ("acceptEdits", json!({}), false),
+        ("bypassPermissions", json!({"edit": "ask"}), true),
+    ] {
         let definition = json!({"writer": {"mode": "subagent", "description": "Writes", "prompt": "Write.", "permissionMode": mode}});
         let world = World::with().config("agent", definition).config("permission", rules).script(move |seen: &Seen| match prompt(seen) {
             "go" => errand(seen, [agent("writer", "write it", "write")]),

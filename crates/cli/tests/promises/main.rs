@@ -6,6 +6,7 @@
 
 mod agents;
 mod asks;
+mod checked;
 mod commands;
 mod config;
 mod definitions;

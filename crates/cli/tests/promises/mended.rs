@@ -2,6 +2,8 @@
 //!
 //! Whose words count for how much: the user's typed ones, a pipe's, a template's of a folder that nobody trusted.
 
+use std::time::Duration;
+
 use serde_json::json;
 
 use crate::{
@@ -249,4 +251,42 @@ fn hundreds_of_agents_do_not_fill_every_request() {
     assert!(description.len() < 20_000 && description.contains("- a399"), "{} bytes", description.len());
     world.run(&["--trust", "again"]).expect_code(0);
     assert_eq!(world.model.last().tool("agent"), first.tool("agent"), "byte for byte");
+}
+
+#[test]
+fn what_nobody_can_do_offline_ends_alike_however_it_was_asked() {
+    let world = World::with().file("src/lib.rs", "pub struct RetryPolicy;\n").script(|_: &Seen| Answer::text("never"));
+    world.configure(&json!({}));
+    for typed in ["/init", "/review", "@general refactor everything into microservices"] {
+        let done = world.run(&[typed]).expect_code(2);
+        assert!(done.err.contains("posse: needs a model"), "{typed}: {}", done.err);
+    }
+    let shown = world.run(&["--format", "json", "/review"]).expect_code(2).json();
+    assert_eq!(shown["status"], "failed", "{shown:#}");
+    world.run(&["-c", "Where is RetryPolicy defined?"]).expect_code(0);
+    assert!(world.run(&["@explore Where is RetryPolicy defined?"]).expect_code(0).out.contains("src/lib.rs:1"));
+}
+
+#[test]
+fn who_answers_a_turn_in_anothers_place_is_said() {
+    let commands = json!({"think": {"template": "think", "agent": "plan"}, "plain": {"template": "plain"}});
+    let world = World::with().config("command", commands).script(echo);
+    assert!(world.run(&["/think"]).expect_code(0).err.contains("\n  plan answers this turn\n"));
+    assert!(!world.run(&["-c", "/plain"]).expect_code(0).err.contains("answers this turn"));
+}
+
+#[test]
+fn a_piped_prompt_that_another_process_takes_in_is_only_words() {
+    let world = World::with().file(".env", "KEY=1\n").script(|seen: &Seen| match (prompt(seen), seen.steps()) {
+        ("wait", 0) => Answer::call("bash", json!({"command": "until test -e go; do sleep 0.05; done", "description": "d"})),
+        _ => Answer::text("ok"),
+    });
+    let owner = world.start(&["run", "wait"]);
+    assert!(world.model.wait_for_requests(1));
+    let letter = world.command(&["run", "-c"]).stdin("see @.env").start();
+    assert!(letter.wait_for_err("posting to it", Duration::from_secs(30)), "{}", letter.err_so_far());
+    world.write("go", "");
+    assert_eq!((letter.wait(Duration::from_secs(60)).code, owner.wait(Duration::from_secs(60)).code), (Some(0), Some(0)));
+    assert!(world.model.requests().iter().any(|seen| knows(seen, "see @.env")));
+    assert!(!world.model.requests().iter().any(|seen| knows(seen, "KEY=1")));
 }

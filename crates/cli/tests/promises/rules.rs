@@ -17,13 +17,16 @@ fn a_tool_that_is_denied_altogether_is_not_shown_to_the_model() {
     let world = World::new(|_: &Seen| "ok");
     world.run(&["hi"]).expect_code(0);
     let all = world.model.last().tools.clone();
-    let expected = "apply_patch bash bash_output edit glob grep kill_shell list multi_edit read todoread todowrite webfetch write";
+    let expected = "agent apply_patch bash bash_output edit glob grep kill_shell list multi_edit read todoread todowrite webfetch write";
     assert_eq!(sorted(&all).join(" "), expected);
     for (denied, gone) in [
         ("bash", &["bash", "bash_output", "kill_shell"][..]),
         ("edit", &["apply_patch", "edit", "multi_edit", "write"]),
         ("webfetch", &["webfetch"]),
         ("bash_output", &["bash_output"]),
+        // Under the name of either dialect.
+        ("task", &["agent"]),
+        ("agent", &["agent"]),
     ] {
         world.run(&["--deny", denied, "hi"]).expect_code(0);
         let left: Vec<&str> = expected.split(' ').filter(|name| !gone.contains(name)).collect();

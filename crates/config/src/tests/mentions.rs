@@ -126,12 +126,13 @@ fn a_line_that_begins_with_a_slash_and_a_name_is_a_command() {
         ("", vec![text("")]),
         ("/etc/passwd is a file", vec![text("/etc/passwd is a file")]),
         ("/ review", vec![text("/ review")]),
-        ("/1st", vec![command("1st", "")]),
+        ("/1st", vec![text("/1st")]),
         ("/review, please", vec![text("/review, please")]),
         ("/review\tx", vec![text("/review\tx")]),
         (" /review", vec![text(" /review")]),
         ("see /review", vec![text("see /review")]),
-        ("/żółw", vec![command("żółw", "")]),
+        ("/żółw", vec![text("/żółw")]),
+        ("/dół w", vec![command("dół", "w")]),
         ("/2 of it", vec![text("/2 of it")]),
     ];
     for (prompt, expected) in table {
