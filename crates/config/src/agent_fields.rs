@@ -9,13 +9,14 @@ use posse_session::{AgentBudget, AgentMode, AgentTools, MemoryScope, Rule, Verdi
 use serde_json::{Map, Value};
 
 use crate::{
+    agent_rights::{LIMITING, means_all, permission_mode, unknown_tool, verdict_of},
     duration::parse_duration,
     layer::{Family, Source},
     near::nearest,
     origin::{Findings, Origin, Problem, plain},
     permission,
     read::join,
-    rule_key::{KeyError, RuleKey},
+    rule_key::RuleKey,
     schema::snake_case,
     tree::{Entry, Held, Node},
 };
@@ -342,13 +343,12 @@ impl Reader<'_> {
     }
 
     fn permission_mode(&mut self, entry: &Entry) -> Option<String> {
-        let said = one_text(&entry.node).unwrap_or_default().replace(['-', '_'], "");
-        let known = PERMISSION_MODES.iter().find(|mode| mode.replace('-', "").eq_ignore_ascii_case(said.trim()));
+        let known = permission_mode(&one_text(&entry.node).unwrap_or_default());
         if known.is_none() {
             self.unreadable(entry, "not a permission mode that an agent can have");
             self.closed.push(entry.origin.clone());
         }
-        known.map(|mode| (*mode).to_owned())
+        known.map(str::to_owned)
     }
 
     fn budget(&mut self, entry: &Entry) {
@@ -518,67 +518,8 @@ impl Reader<'_> {
     }
 }
 
-/// A verdict as people write it.
-fn verdict_of(held: &Held) -> Option<&'static str> {
-    let word = match held {
-        Held::Flag(true) => return Some("allow"),
-        Held::Flag(false) => return Some("deny"),
-        Held::Text(word) => word.trim().to_lowercase(),
-        _ => return None,
-    };
-    match word.as_str() {
-        "allow" | "true" => Some("allow"),
-        "ask" => Some("ask"),
-        "deny" | "false" => Some("deny"),
-        _ => None,
-    }
-}
-
-/// Keys that take something away from the agent: a slip in one of them must not give it back.
-const LIMITING: [&str; 5] = ["permission", "permissions", "tools", "disallowed_tools", "permission_mode"];
-
 /// Keys of providers that are near one of ours and no slip.
 const PROVIDERS: [&str; 2] = ["top_k", "top_a"];
-
-/// Ours and Claude's.
-const PERMISSION_MODES: [&str; 9] =
-    ["default", "plan", "acceptEdits", "accept-edits", "bypassPermissions", "bypass", "auto", "dontAsk", "manual"];
-
-fn means_all(text: &str) -> bool {
-    matches!(text.trim().trim_matches(['"', '\'', '[', ']']).to_lowercase().as_str(), "*" | "all" | "all tools" | "any")
-}
-
-/// Tools of other programs that people list; to lack them surprises nobody.
-const FOREIGN_TOOLS: [&str; 16] = [
-    "exitplanmode",
-    "enterplanmode",
-    "slashcommand",
-    "listmcpresources",
-    "listmcpresourcestool",
-    "readmcpresource",
-    "readmcpresourcetool",
-    "taskcreate",
-    "taskupdate",
-    "taskget",
-    "taskoutput",
-    "taskstop",
-    "tasklist",
-    "sendmessage",
-    "toolsearch",
-    "monitor",
-];
-
-/// Whether no tool has the name, and which may be meant.
-fn unknown_tool(written: &str) -> Option<Option<&'static str>> {
-    let name = written.split('(').next().unwrap_or(written).trim();
-    let squashed: String = name.chars().filter(|letter| !matches!(letter, '-' | '_' | ' ')).flat_map(char::to_lowercase).collect();
-    let is_known =
-        FOREIGN_TOOLS.contains(&squashed.as_str()) || matches!(squashed.as_str(), "view" | "ls" | "killbash" | "askuserquestion");
-    match RuleKey::of(name) {
-        Err(KeyError::Unknown { near }) if !is_known && !name.starts_with("mcp__") => Some(near),
-        _ => None,
-    }
-}
 
 fn is_permission(entry: &Entry) -> bool {
     matches!(snake_case(&entry.name).as_str(), "permission" | "permissions") && entry.node.held != Held::Null

@@ -6,6 +6,7 @@
 
 mod agent_fields;
 mod agent_merge;
+mod agent_rights;
 mod agents;
 mod built_in;
 mod check_definitions;

@@ -37,6 +37,7 @@ impl Story {
             ceiling: Vec::new(),
             above: Text::default(),
             depth: u64::from(parent.is_some()),
+            strict_shell: false,
         })
     }
 

@@ -219,7 +219,7 @@ fn that_widen(evil: &Evil) -> Vec<Repository> {
                 ("posse.json", json!({"agent": {"build": {"permission": {"bash": "allow"}, "hooks": hooks}}, "default_agent": "helper"}).to_string()),
             ],
             named: &[
-                ".claude/agents/helper.md: permission_mode, hooks, mcp_servers",
+                ".claude/agents/helper.md: hooks, mcp_servers, permission_mode",
                 ".opencode/agent/wide.md: permission (allow)",
                 ".claude/skills/s/SKILL.md: allowed_tools, !`cmd`",
                 "agent.build.permission.bash (allow), agent.build.hooks",
@@ -295,13 +295,15 @@ fn open(at: usize, class: &str) {
     ];
     for command in commands {
         let done = world.command(command).env("PATH", path).run();
-        assert_eq!(done.code, Some(0), "{class}: {command:?}: {done:#?}");
+        // A command that the folder does not have is a slip of the user's, and nothing more.
+        let slip = command == ["run", "/boom now"] && !repository.files.iter().any(|(name, _)| name.contains("boom"));
+        assert_eq!(done.code, Some(if slip { 2 } else { 0 }), "{class}: {command:?}: {done:#?}");
         assert!(!witness.exists(), "{class}: {command:?} ran the payload");
         let log = std::fs::read_to_string(&started).unwrap_or_default();
         assert!(log.is_empty(), "{class}: {command:?} started {log}");
         assert!(!trap.was_visited(), "{class}: {command:?} went to the hostile address");
         assert!(!format!("{}{}", done.out, done.err).contains(SECRET), "{class}: {command:?} tells the secret: {done:#?}");
-        if command[0] == "run" {
+        if command[0] == "run" && !slip {
             assert_eq!(done.out, "fine\n", "{class}: {}", done.err);
         }
         if command[0] == "run" || command == ["config", "show"] {

@@ -108,7 +108,7 @@ fn a_piped_prompt_is_no_leave_to_call_an_agent_and_runs_none() {
 
 #[test]
 fn a_template_that_nobody_trusted_gets_no_file_from_elsewhere() {
-    let named = "@link.txt @deep/link.txt @notes.txt @~/secret.txt @./@~/secret.txt @\"~/secret.txt\" @~/secret.txt";
+    let named = "@link.txt @link.txt#1-2 @deep/link.txt @notes.txt @~/secret.txt @./@~/secret.txt @\"~/secret.txt\" @~/secret.txt";
     let world = with_secrets(
         World::with()
             .file(".posse/commands/inline.md", &format!("inline {named}"))
@@ -286,7 +286,10 @@ fn a_piped_prompt_that_another_process_takes_in_is_only_words() {
     let letter = world.command(&["run", "-c"]).stdin("see @.env").start();
     assert!(letter.wait_for_err("posting to it", Duration::from_secs(30)), "{}", letter.err_so_far());
     world.write("go", "");
-    assert_eq!((letter.wait(Duration::from_secs(60)).code, owner.wait(Duration::from_secs(60)).code), (Some(0), Some(0)));
+    // An owner that ends first leaves the words to whoever brought them, who may be told that they are no leave.
+    let code = letter.wait(Duration::from_secs(60)).code;
+    assert!(matches!(code, Some(0 | 4)), "{code:?}");
+    assert_eq!(owner.wait(Duration::from_secs(60)).code, Some(0));
     assert!(world.model.requests().iter().any(|seen| knows(seen, "see @.env")));
     assert!(!world.model.requests().iter().any(|seen| knows(seen, "KEY=1")));
 }

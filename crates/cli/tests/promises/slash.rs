@@ -246,9 +246,18 @@ fn a_command_that_is_not_there_begins_nothing_and_paths_are_words() {
     assert!(none.err.contains("/init") && none.err.contains("/nape") && none.err.contains("/review"), "{}", none.err);
     assert!(world.model.requests().is_empty());
     assert_eq!(world.posse(&["sessions", "list", "--format", "json"]).expect_code(0).json(), json!([]), "no session was begun");
-    for words in
-        ["/etc/hosts is odd", "/usr/bin/x", "/", "/ nope", " /nope is what I typed", "and/or /nope", "//nope", "/12 of it", "/1nope", "/nope.md"]
-    {
+    for words in [
+        "/etc/hosts is odd",
+        "/usr/bin/x",
+        "/",
+        "/ nope",
+        " /nope is what I typed",
+        "and/or /nope",
+        "//nope",
+        "/12 of it",
+        "/1nope",
+        "/nope.md",
+    ] {
         assert_eq!(world.run(&[words]).expect_code(0).out, format!("answer to {words}\n"));
         assert_eq!(world.model.last().user_texts()[0], words);
     }

@@ -332,6 +332,9 @@ fn what_is_named_in_a_head_is_what_it_says() {
         let found: Vec<String> = world.load().unwrap().parts.iter().map(|part| part.key.clone()).collect();
         assert_eq!(found.join(", "), named, "{text:?}");
     }
+    let json = r#"{"agent": {"a": {"permission": {"edit": "Allow", "bash": "true"}, "tools": {"write": "yes"}}}}"#;
+    let line = World::with_project(json).load().unwrap().ignored_line().unwrap();
+    assert!(line.contains("agent.a.permission.edit (allow), agent.a.permission.bash (allow), agent.a.tools.write (allow)"), "{line}");
 }
 
 /// A file in the project is attached by its words, not through a link out of it.
@@ -361,9 +364,12 @@ fn a_name_that_is_printed_can_be_typed() {
         .file("home/posse/commands/team/deep.md", "1")
         .file("home/posse/commands/v1.2.md", "2")
         .file("home/posse/commands/my cmd.md", "5")
+        .file("home/posse/commands/über.md", "3")
+        .file("home/posse/commands/2fast.md", "4")
         .file("home/posse/skills/m/SKILL.md", "---\nname: My Skill\n---\n6");
     let (commands, _) = of_commands(&world);
-    for command in commands.list() {
+    let cannot = ["2fast", "über"];
+    for command in commands.list().iter().filter(|command| !cannot.contains(&command.name.as_str())) {
         let line = format!("/{} words", command.typed());
         let [crate::Line::Command { name, arguments }] = &crate::lines(&line)[..] else { panic!("{line}") };
         assert_eq!((commands.find(name).map(|found| &found.name), arguments.as_str()), (Some(&command.name), "words"), "{line}");
@@ -372,6 +378,9 @@ fn a_name_that_is_printed_can_be_typed() {
     for typed in ["/team:deep", "/v1-2", "/my-cmd", "/My-Skill"] {
         assert!(words.contains(typed), "{typed}: {words}");
     }
+    assert!(!words.contains("fast") && !words.contains("ber"), "{words}");
+    let why = "its name does not begin with a letter from a to z, so it cannot be typed; rename it";
+    assert_eq!(told(&world, &commands.tolerated), cannot.map(|name| format!("home/posse/commands/{name}.md:1: {why}")));
 }
 
 /// Nothing is left out in silence, and `posse trust` is not promised where it refuses.

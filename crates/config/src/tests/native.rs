@@ -262,3 +262,18 @@ fn natives_can_be_overridden_and_disabled() {
         assert_eq!(verdict(&world, agent, key, pattern), expected, "{agent}: {key}({pattern})");
     }
 }
+
+/// Who reads only is told which commands it has, so that it does not try the others.
+#[test]
+fn the_readers_are_told_their_commands() {
+    let world = World::new();
+    let agents = agents(&world.places(), &world.load().unwrap(), None).unwrap();
+    for name in ["explore", "plan"] {
+        let prompt = agents.get(name).unwrap().prompt.clone().unwrap();
+        for rule in crate::mode::looking_shell(Verdict::Deny, "").iter().filter(|rule| rule.action == Verdict::Allow) {
+            let command = rule.pattern.trim_end_matches(['*', ' ']);
+            assert!(prompt.contains(&format!("`{command}`")), "{name}: {command}");
+        }
+        assert!(prompt.contains("`read` instead of `cat` or `head`"), "{name}");
+    }
+}

@@ -118,6 +118,7 @@ pub fn step(number: u64, output: &str) -> [Vec<Event>; 2] {
             calls: 1,
             usage,
             finish: Finish::Calls,
+            author: None,
         },
         Event::Called {
             call: call.clone(),
