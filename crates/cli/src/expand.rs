@@ -141,7 +141,7 @@ struct Draft<'a> {
 
 enum Said {
     Text(Vec<Bit>),
-    Subtask { part: Part, prompt: Vec<Bit>, names: Names },
+    Subtask { part: Box<Part>, prompt: Vec<Bit>, names: Names },
 }
 
 /// What the prompt of an agent that the user runs may name there.
@@ -207,7 +207,7 @@ impl Draft<'_> {
         let description: String = words.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(DESCRIPTION_CHARS_MAX).collect();
         let part = subtask(agent, &description, None);
         let names = self.names(words, false);
-        self.said.push(Said::Subtask { part, prompt: vec![Bit::Text(words.to_owned())], names });
+        self.said.push(Said::Subtask { part: part.into(), prompt: vec![Bit::Text(words.to_owned())], names });
     }
 
     /// What another agent is told. Only files count in it, and leave is what the user gave for them.
@@ -261,7 +261,7 @@ impl Draft<'_> {
             (*model, *direct, *may) = (command.model.clone(), command.fork && alone, allowed);
         }
         let names = self.names(arguments, !command.trusted);
-        self.said.push(Said::Subtask { part, prompt: bits, names });
+        self.said.push(Said::Subtask { part: part.into(), prompt: bits, names });
     }
 
     /// The template's text. The files of one that is run by another agent are looked up there.
@@ -398,10 +398,10 @@ impl Said {
         match self {
             Self::Text(bits) => Part::text(written(bits, results)),
             Self::Subtask { mut part, prompt: bits, names } => {
-                if let Part::Subtask { prompt, .. } = &mut part {
+                if let Part::Subtask { prompt, .. } = &mut *part {
                     *prompt = names.hand_on(bits, results).into();
                 }
-                part
+                *part
             }
         }
     }

@@ -13,7 +13,7 @@ use posse_context::Instruction;
 use posse_engine::{Outfit, Outfits};
 use posse_models::Explorer;
 use posse_session::{
-    Agent, Asking, Birth, Head, Mode, Model, Params, Recipe, Rules, SessionId, Tool, Touch, Verdict, Workspace, judge, key_of,
+    Agent, Asking, Birth, Head, Mode, Model, Params, Recipe, Rule, Rules, SessionId, Tool, Touch, Verdict, Workspace, judge, key_of,
 };
 use posse_tools::{Callable, Delegation, Dialect, FoundSkill, Keeper, LocalWorkspace, Shells, SkillTool, Standing};
 
@@ -221,7 +221,10 @@ impl Wardrobe {
         let agent = self.agent(&birth.recipe)?;
         let model = self.model(&birth.recipe.model)?;
         let mode = self.mode_of(&agent, birth.parent.is_some());
-        let book = self.rulebook(&agent, mode);
+        let mut book = self.rulebook(&agent, mode);
+        if birth.parent.is_some() {
+            book.ceiling.extend(self.primary_tools());
+        }
         // What an ancestor may not do, its tasks may not.
         let whole = Rulebook { rules: book.rules.clone(), ceiling: book.ceiling.iter().chain(&birth.ceiling).cloned().collect() };
         let is_child = birth.parent.is_some();
@@ -307,6 +310,21 @@ impl Wardrobe {
             skills.called_for(name).map(|skill| FoundSkill { name: skill.name.clone(), content: posse_config::skill_content(skill) })
         };
         (!self.skills.list().is_empty()).then(|| Arc::new(SkillTool::new(listing, Arc::new(find))) as Arc<dyn Tool>)
+    }
+
+    /// OpenCode's `experimental.primary_tools`: what only the agent that the user talks to may use.
+    fn primary_tools(&self) -> Option<Rules> {
+        let said = self.config.later.iter().filter(|later| later.key == "experimental");
+        let names: Vec<&str> =
+            said.filter_map(|later| later.value["primary_tools"].as_array()).flatten().filter_map(|name| name.as_str()).collect();
+        let rule = |key: &str, action: Verdict| Rule {
+            key: key.to_owned(),
+            pattern: "*".into(),
+            action,
+            origin: "experimental.primary_tools".into(),
+        };
+        let denied = names.iter().map(|name| rule(key_of(name), Verdict::Deny));
+        (!names.is_empty()).then(|| Rules(std::iter::once(rule("*", Verdict::Allow)).chain(denied).collect()))
     }
 
     /// What the user set, or what the dialect is used to.

@@ -330,10 +330,7 @@ impl<'a> Office<'a> {
     fn found(&mut self, definition: Definition<'_>) {
         let Definition { name, mut draft, standing, group, origin } = definition;
         if !standing.trusted {
-            // A name that is another's stays the other's.
-            draft.name = draft.name.filter(|name| !self.index.contains_key(&Agent::key(name)));
-            draft.aliases =
-                draft.aliases.map(|names| names.into_iter().filter(|name| !self.index.contains_key(&Agent::key(name))).collect());
+            self.leave_names(&mut draft, None);
         }
         let disabled = draft.disable.unwrap_or_default();
         let mut agent = Agent { name, trusted: true, mode: standing.default_mode, ..Agent::default() };
@@ -341,8 +338,18 @@ impl<'a> Office<'a> {
         self.add(Known { agent, disabled, written_by: Some((group.to_owned(), origin)), is_users: standing.trusted });
     }
 
+    /// A name that is another's stays the other's.
+    fn leave_names(&self, draft: &mut Draft, at: Option<usize>) {
+        let is_free = |name: &String| self.index.get(&Agent::key(name)).is_none_or(|known| Some(*known) == at);
+        draft.name = draft.name.take().filter(is_free);
+        draft.aliases = draft.aliases.take().map(|names| names.into_iter().filter(is_free).collect());
+    }
+
     fn change(&mut self, at: usize, definition: Definition<'_>) {
-        let Definition { draft, standing, group, origin, .. } = definition;
+        let Definition { mut draft, standing, group, origin, .. } = definition;
+        if !standing.trusted {
+            self.leave_names(&mut draft, Some(at));
+        }
         let known = &mut self.known[at];
         known.disabled = draft.disable.unwrap_or(known.disabled);
         apply(&mut known.agent, draft, standing, &origin);
@@ -418,11 +425,12 @@ impl<'a> Office<'a> {
             agent.default = chosen.as_ref() == Some(&agent.name);
         }
         agents.list.sort_by(|one, other| other.default.cmp(&one.default).then_with(|| one.name.cmp(&other.name)));
-        for (at, agent) in agents.list.iter().enumerate() {
-            agents.index.insert(Agent::key(&agent.name), at);
-        }
+        // Of two that have one name, the one that the user wrote.
         let mut by_trust: Vec<(usize, &Agent)> = agents.list.iter().enumerate().collect();
         by_trust.sort_by_key(|(_, agent)| !agent.trusted && !agent.native);
+        for (at, agent) in &by_trust {
+            agents.index.entry(Agent::key(&agent.name)).or_insert(*at);
+        }
         for (at, agent) in by_trust {
             for alias in &agent.aliases {
                 agents.index.entry(Agent::key(alias)).or_insert(at);

@@ -91,6 +91,7 @@ pub(crate) static TOP: &[Field] = &[
     field("mode", Shape::Definitions).or(&["modes"]),
     field("command", Shape::Definitions).or(&["commands"]),
     field("categories", Shape::Later),
+    field("experimental", Shape::Later),
     user("dialect", Shape::Later),
     user("fork", Shape::Later),
     user("mention", Shape::Later),

@@ -81,6 +81,7 @@ fn the_mode_plan_holds_below_too() {
     }
 }
 
+/// Vector 52 of opencode.md 3.7.
 #[test]
 fn a_deny_or_an_ask_of_an_ancestor_holds_in_a_child_that_allows_it() {
     for (verdict, code) in [("deny", 0), ("ask", 4)] {
@@ -492,4 +493,27 @@ fn a_person_can_be_asked_before_work_is_given_away() {
     world.posse(&["asks", "answer", open[0]["ask"].as_str().unwrap(), "once"]).expect_code(0);
     let shown = running.wait(LONG).expect_code(0).json();
     assert!(is_made(&world) && shown["tree"].as_array().unwrap().len() == 2, "{shown}");
+}
+
+/// Vectors 51 and 54 of opencode.md 3.7, by their effect: a child of an agent without rules may edit, todo is off in it, and what is for primaries
+/// only is denied below them however a child's own rules read.
+#[test]
+fn tools_for_primaries_are_not_their_childrens() {
+    let reviewer = json!({"reviewer": {"mode": "subagent", "description": "Reviews", "prompt": "Review.", "permission": {"task": "allow", "bash": "allow"}}});
+    let world =
+        World::with().config("agent", reviewer).config("experimental", json!({"primary_tools": ["bash", "read"]})).script(|seen: &Seen| {
+            match (prompt(seen), seen.steps()) {
+                ("go", _) => errand(seen, [agent("reviewer", "review", "review it"), agent("general", "edit", "edit it")]),
+                _ => Answer::text("done"),
+            }
+        });
+    world.run(&["go"]).expect_code(0);
+    let root = &requests_of(&world, "go")[0].tools;
+    assert!(root.contains(&"bash".to_owned()) && root.contains(&"read".to_owned()), "{root:?}");
+    let reviewer = &requests_of(&world, "review it")[0].tools;
+    for (tool, offered) in [("bash", false), ("read", false), ("todowrite", false), ("agent", true), ("edit", true)] {
+        assert_eq!(reviewer.contains(&tool.to_owned()), offered, "{tool}: {reviewer:?}");
+    }
+    let general = &requests_of(&world, "edit it")[0].tools;
+    assert!(general.contains(&"edit".to_owned()) && !general.contains(&"bash".to_owned()), "{general:?}");
 }

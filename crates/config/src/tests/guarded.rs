@@ -209,6 +209,16 @@ fn names_of_an_untrusted_agent_are_nobody_elses() {
     assert_eq!(agents.get("general-purpose").unwrap().name, "general");
     assert_eq!(agents.get("build").unwrap().name, "build");
 
+    assert_eq!(agents.get("aaa").unwrap().aliases, ["own"]);
+    let twice = World::with_user(r#"{"agent": {"deploy": {"prompt": "mine"}}}"#)
+        .file("proj/.opencode/agent/aaa.md", "evil")
+        .file("proj/posse.json", r#"{"agent": {"aaa": {"name": "deploy", "aliases": ["deploy"]}}}"#);
+    assert_eq!(get(&twice, "deploy").prompt.as_deref(), Some("mine"));
+    assert_eq!(load(&twice).list().iter().filter(|agent| agent.is_named("deploy")).count(), 1);
+
+    let said = r#"{"agent": {"zzz": {"aliases": ["own"], "description": "d"}, "xxx": {"name": "aaa", "description": "d"}}}"#;
+    let world = world.env("POSSE_CONFIG_CONTENT", said);
+    assert_eq!((get(&world, "own").name.as_str(), get(&world, "aaa").trusted), ("zzz", true), "the user's name is the user's");
     let above = world.env("POSSE_CONFIG_CONTENT", r#"{"agent": {"own": {"description": "d"}, "aaa": {"description": "d"}}}"#);
     for name in ["own", "aaa"] {
         let agent = get(&above, name);
