@@ -256,7 +256,7 @@ impl Draft<'_> {
         }
         let agent = runner.unwrap_or_else(|| self.typist.speaker.clone());
         let described = command.description.clone().unwrap_or_default();
-        let mut part = subtask(&agent, &described, Some(format!("/{}", command.name)));
+        let mut part = subtask(&agent, &described, Some(format!("/{}", command.typed())));
         if let Part::Subtask { model, direct, allowed: may, .. } = &mut part {
             (*model, *direct, *may) = (command.model.clone(), command.fork && alone, allowed);
         }
@@ -412,10 +412,10 @@ impl Names {
     fn hand_on(self, bits: Vec<Bit>, results: &[Outcome]) -> String {
         let quiet = |bit: Bit| match bit {
             Bit::Output(call) => Bit::Text(unnamed(&output(results.get(call)), &HashSet::new())),
-            Bit::Text(text) if self.only_own => Bit::Text(unnamed(&text, &self.own)),
             text => text,
         };
         let prompt = written(bits.into_iter().map(quiet).collect(), results);
+        let prompt = if self.only_own { unnamed(&prompt, &self.own) } else { prompt };
         if !self.files.is_empty() {
             self.handed_on.lock().unwrap_or_else(PoisonError::into_inner).insert(prompt.clone(), self.files);
         }

@@ -181,7 +181,7 @@ impl Desk {
     fn agents(&self) -> Result<Agents, Failure> {
         let agents = posse_config::agents(&self.places, &self.config, self.how.agents.as_deref());
         let agents = agents.map_err(|error| Failure::usage(error.to_string()))?;
-        for problem in agents.dead_denies.iter().filter(|_| !self.how.quiet) {
+        for problem in agents.dead_denies.iter().chain(&agents.announced).filter(|_| !self.how.quiet) {
             to_stderr(&format!("posse: {problem}"));
         }
         Ok(agents)
@@ -211,7 +211,11 @@ impl Desk {
             piped: self.piped.clone(),
             quiet: self.how.quiet,
         };
-        Wardrobe::new(self.places.clone(), self.config.clone(), agents, model, recorded, circumstances).map(Arc::new)
+        let wardrobe = Wardrobe::new(self.places.clone(), self.config.clone(), agents, model, recorded, circumstances)?;
+        for words in wardrobe.announced().iter().filter(|_| !self.how.quiet) {
+            to_stderr(&format!("posse: {words}"));
+        }
+        Ok(Arc::new(wardrobe))
     }
 
     fn narrator(&self, session: &SessionId, after: Seq) -> Narrator {

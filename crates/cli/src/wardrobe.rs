@@ -119,6 +119,11 @@ impl Wardrobe {
         })
     }
 
+    /// What the user should know of commands and skills before anything runs.
+    pub(crate) fn announced(&self) -> Vec<String> {
+        self.typist.commands.announced.iter().chain(&self.skills.announced).map(ToString::to_string).collect()
+    }
+
     /// The first command in a prompt that nobody knows, in words.
     pub(crate) fn unknown_command(&self, prompt: &str) -> Option<String> {
         self.typist.unknown(prompt)

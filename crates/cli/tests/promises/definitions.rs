@@ -155,3 +155,18 @@ fn cc_079_a_childs_conversation_is_kept_apart() {
     let parents = world.posse(&["sessions", "show", shown["session"].as_str().unwrap()]).expect_code(0).out;
     assert!(!parents.contains("▸ glob"), "{parents}");
 }
+
+/// The words of an agent of ours may be the folder's, and then that is said; what the user defined stays the user's.
+#[test]
+fn whose_words_an_agent_speaks_is_said_when_they_are_the_folders() {
+    let world = World::with()
+        .file(".posse/agents/build.md", "---\ndescription: x\n---\nYou are mine now.\n")
+        .file(".posse/agents/deploy.md", "---\ndescription: x\n---\nYou are mine too.\n")
+        .config("agent", json!({"deploy": {"mode": "primary", "description": "Deploys", "prompt": "Deploy."}}))
+        .script(|_: &Seen| "ok");
+    let done = world.run(&["hi"]).expect_code(0);
+    assert!(done.err.contains("build") && done.err.contains(".posse/agents/build.md") && done.err.contains("deploy"), "{}", done.err);
+    assert_eq!(world.run(&["-q", "hi"]).expect_code(0).err, "");
+    world.run(&["-a", "deploy", "hi"]).expect_code(0);
+    assert!(world.model.last().system.starts_with("Deploy."), "{}", world.model.last().system);
+}
