@@ -249,7 +249,9 @@ pub(crate) fn read_file(path: &Path) -> Result<Option<String>, Unreadable> {
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => return Ok(None),
         Err(error) => return Err(whole(format!("cannot be read: {error}"))),
     };
-    let mut bytes = Vec::new();
+    // Room for all of it at once: a definition is one read, not eight.
+    let length = file.metadata().map_or(0, |metadata| metadata.len().min(FILE_BYTES_MAX));
+    let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or(0) + 1);
     file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|error| whole(format!("cannot be read: {error}")))?;
     if FILE_BYTES_MAX < bytes.len() as u64 {
         return Err(whole(format!("larger than {} MiB", FILE_BYTES_MAX / 1024 / 1024)));

@@ -325,7 +325,9 @@ pub(crate) fn read_text(path: &Path) -> Result<Option<String>, String> {
         Err(error) if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => return Ok(None),
         Err(error) => return Err(format!("cannot be read: {error}")),
     };
-    let mut bytes = Vec::new();
+    // Room for all of it at once: a definition is one read, not eight.
+    let length = file.metadata().map_or(0, |metadata| metadata.len().min(FILE_BYTES_MAX));
+    let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or(0) + 1);
     file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|error| format!("cannot be read: {error}"))?;
     if FILE_BYTES_MAX < bytes.len() as u64 {
         return Err(format!("larger than {} MiB, so it is left out", FILE_BYTES_MAX / 1024 / 1024));

@@ -5,7 +5,7 @@
 //! trusted a skill is words only.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     fs,
     path::{Path, PathBuf},
 };
@@ -297,7 +297,14 @@ impl Skills {
 
     /// Where resources may be read without asking.
     pub fn folders(&self) -> Vec<PathBuf> {
-        self.list.iter().map(|skill| skill.dir.clone()).collect()
+        // One folder of many skills instead of each of them: whoever has thousands should not wait for it.
+        let shelf = |skill: &Skill| {
+            let parent = skill.dir.parent()?;
+            let is_plain = matches!(parent.file_name()?.to_str()?, "skill" | "skills") && !skill.dir.is_symlink();
+            is_plain.then(|| parent.to_owned())
+        };
+        let folders: BTreeSet<PathBuf> = self.list.iter().map(|skill| shelf(skill).unwrap_or_else(|| skill.dir.clone())).collect();
+        folders.into_iter().collect()
     }
 
     /// For a model: one line a skill, in the order of names, never longer than the bound. The same skills give the same

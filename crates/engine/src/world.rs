@@ -93,6 +93,7 @@ impl Outfit {
         let lower = name.to_lowercase();
         let near = names.iter().find(|offered| lower.contains(*offered) || offered.contains(lower.as_str()));
         let hint = near.map_or(String::new(), |near| format!(" Did you mean `{near}`?"));
-        Err(format!("There is no tool named `{name}`.{hint} The tools are: {}.", names.join(", ")))
+        let known = if names.is_empty() { "No tool is offered here.".to_owned() } else { format!("The tools are: {}.", names.join(", ")) };
+        Err(format!("There is no tool named `{name}`.{hint} {known}"))
     }
 }
