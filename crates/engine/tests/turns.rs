@@ -426,7 +426,7 @@ async fn many_letters_to_an_ended_child_are_all_taken_in() {
     assert_eq!((heard, children(&office).await[0].status), (7, Status::Completed));
 }
 
-/// What an agent is told at its start is told once, also when its first words had to be looked at and the process died.
+/// CC-073, as choices.md has it: what an agent is told at its start is told once, also when its first words had to be looked at and the process died.
 #[tokio::test(start_paused = true)]
 async fn initial_words_survive_a_crash_before_the_first_step() {
     let make = || {
