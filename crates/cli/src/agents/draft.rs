@@ -173,7 +173,9 @@ mod tests {
         let places = Places::find(&project, &env).unwrap();
         let config = posse_config::load(&places, &env, &Overrides::default()).unwrap();
         let loaded = posse_config::agents(&places, &config, None).unwrap();
-        assert_eq!(loaded.tolerated, []);
+        // A text that looks like a second head is told of, and is still the text.
+        let surprises: Vec<_> = loaded.tolerated.iter().filter(|problem| !problem.words.starts_with("a second head")).collect();
+        assert_eq!(surprises, Vec::<&posse_config::Problem>::new());
         for (at, text) in texts.iter().enumerate() {
             let agent = loaded.get(&format!("agent-{at}")).unwrap();
             let expected = (Some(*text), Some(*text), AgentMode::Subagent);
