@@ -64,7 +64,7 @@ const FOREIGN_TOOLS: [&str; 16] = [
 /// Whether no tool has the name, and which may be meant.
 pub(crate) fn unknown_tool(written: &str) -> Option<Option<&'static str>> {
     let name = written.split('(').next().unwrap_or(written).trim();
-    let squashed: String = name.chars().filter(|letter| !matches!(letter, '-' | '_' | ' ')).flat_map(char::to_lowercase).collect();
+    let squashed = posse_session::Agent::key(name);
     let is_known =
         FOREIGN_TOOLS.contains(&squashed.as_str()) || matches!(squashed.as_str(), "view" | "ls" | "killbash" | "askuserquestion");
     match RuleKey::of(name) {

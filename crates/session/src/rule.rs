@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
+    agent::Agent,
     grant::{AskedFor, Grant},
     text::one_line,
 };
@@ -292,10 +293,10 @@ pub(crate) fn matches_pattern(touch: &Touch, pattern: &str) -> bool {
     }
 }
 
-/// A name without what tells its spellings apart; another name of one of ours is ours.
+/// A name as agents are told apart; another name of one of ours is ours.
 fn folded(name: &str) -> String {
-    let folded: String = name.chars().filter(|letter| !matches!(letter, '-' | '_' | ' ')).flat_map(char::to_lowercase).collect();
-    if folded == "generalpurpose" { "general".to_owned() } else { folded }
+    let key = Agent::key(name);
+    if key == "generalpurpose" { "general".to_owned() } else { key }
 }
 
 /// The host of an address, in lower case and without user, port and brackets.

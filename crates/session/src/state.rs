@@ -15,7 +15,7 @@ use crate::{
     ids::{AskId, CallId, EntryId, Hash, Seq, SessionId, Timestamp},
     outcome::{By, How},
     queue::{Begins, Queue},
-    rule::{Decision, Rule, Rules},
+    rule::{Decision, Rules},
     seams::ModelFailure,
     usage::Usage,
 };
@@ -85,6 +85,9 @@ pub struct Birth {
     pub strict_shell: bool,
 }
 
+/// Stands for rules that could not be written: read back, they deny everything.
+const UNREADABLE: &str = "?";
+
 impl Birth {
     /// What an `Event::Created` says; nothing for any other.
     pub fn of(event: &Event) -> Option<Self> {
@@ -93,7 +96,7 @@ impl Birth {
         };
         let mut ceiling = ceiling.clone();
         // Rules that cannot be read allow nothing.
-        let unreadable = || vec![Rules(vec![Rule::denying_all()])];
+        let unreadable = || vec![Rules::denying_all()];
         if !above.is_blank() {
             ceiling.extend(above.inline().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_else(unreadable));
         }
@@ -113,7 +116,11 @@ impl Birth {
 
     /// The first fact of a log that begins so.
     pub fn into_created(self) -> Event {
-        let above = if self.ceiling.is_empty() { String::new() } else { serde_json::to_string(&self.ceiling).unwrap_or_default() };
+        let above = if self.ceiling.is_empty() {
+            String::new()
+        } else {
+            serde_json::to_string(&self.ceiling).unwrap_or_else(|_| UNREADABLE.into())
+        };
         Event::Created {
             kind: self.kind,
             root: self.root,

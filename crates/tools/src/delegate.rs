@@ -7,7 +7,9 @@ mod words;
 
 use std::collections::BTreeMap;
 
-use posse_session::{BoxFuture, Errand, How, Look, Outcome, TaskEnd, Tool, ToolCall, ToolContext, ToolSpec, Touch, Workspace, key_of};
+use posse_session::{
+    Agent, BoxFuture, Errand, How, Look, Outcome, TaskEnd, Tool, ToolCall, ToolContext, ToolSpec, Touch, Workspace, key_of,
+};
 use serde_json::{Value, json};
 
 use crate::arguments::{Arguments, Parameter};
@@ -71,14 +73,14 @@ impl Dialect {
 pub struct Delegation {
     spec: ToolSpec,
     dialect: Dialect,
-    /// By folded name.
+    /// By the key of its name.
     agents: BTreeMap<String, Callable>,
 }
 
 impl Delegation {
     /// The tool as a caller who knows these agents sees it.
     pub fn new(dialect: Dialect, agents: impl IntoIterator<Item = Callable>) -> Self {
-        let agents: BTreeMap<String, Callable> = agents.into_iter().map(|agent| (fold(&agent.name), agent)).collect();
+        let agents: BTreeMap<String, Callable> = agents.into_iter().map(|agent| (Agent::key(&agent.name), agent)).collect();
         let spec =
             ToolSpec { name: dialect.tool().into(), description: words::description(dialect, listed(&agents)), schema: schema(dialect) };
         Self { spec, dialect, agents }
@@ -113,19 +115,14 @@ impl Delegation {
     }
 
     fn find(&self, name: &str) -> Option<&Callable> {
-        let folded = fold(name);
-        self.agents.get(&folded).or_else(|| self.agents.values().find(|agent| agent.aliases.iter().any(|alias| fold(alias) == folded)))
+        let key = Agent::key(name);
+        self.agents.get(&key).or_else(|| self.agents.values().find(|agent| agent.aliases.iter().any(|alias| Agent::key(alias) == key)))
     }
 }
 
 /// Those the model is told of, in the order of their names.
 fn listed(agents: &BTreeMap<String, Callable>) -> impl Iterator<Item = &Callable> {
     agents.values().filter(|agent| agent.standing == Standing::Listed)
-}
-
-/// Names are matched ignoring case and separators.
-fn fold(name: &str) -> String {
-    name.chars().filter(|letter| !matches!(letter, '-' | '_' | ' ')).flat_map(char::to_lowercase).collect()
 }
 
 fn schema(dialect: Dialect) -> Value {
