@@ -3,16 +3,12 @@
 //! Only reads what the user configured and whether a file is there. What a file or a command line in the words says is
 //! found out by the kernel, as a call under the user's rules.
 
-use std::{
-    collections::{HashMap, HashSet},
-    path::Path,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{collections::HashSet, path::Path, sync::Arc};
 
 use posse_config::{
     Agents, Command, Commands, Line, Mention, Mentioned, Piece, Places, existing, leading_agent, lines, mentioned, mentions,
 };
-use posse_session::{Agent, Expander, Expansion, Grant, Needed, Outcome, Part, Text, Verdict};
+use posse_session::{Agent, Expander, Expansion, Grant, Needed, Outcome, Part, Text, Verdict, Voice};
 use posse_tools::Dialect;
 use serde_json::json;
 
@@ -28,13 +24,13 @@ pub(crate) struct Typist {
     pub(crate) switches: bool,
     /// Who runs a command that names nobody.
     pub(crate) speaker: String,
-    /// This run's prompt, if all of it was piped in: others' words may be in it.
-    pub(crate) piped: Option<String>,
-    pub(crate) handed_on: HandedOn,
 }
 
-/// Prompts of agents that the user ran, and the files in them that the user named.
-pub(crate) type HandedOn = Arc<Mutex<HashMap<String, HashSet<String>>>>;
+/// So many files that the user named are handed on to an agent: they are part of an event. Others are asked about there.
+const NAMED_MAX: usize = 24;
+
+/// A longer path is asked about, too.
+const NAMED_BYTES_MAX: usize = 256;
 
 impl Typist {
     /// Whether there is anything to expand.
@@ -43,31 +39,27 @@ impl Typist {
     }
 
     /// The first command that nobody knows, in words.
-    pub(crate) fn unknown(&self, text: &str) -> Option<String> {
-        self.lines(text).into_iter().find_map(|line| match line {
+    pub(crate) fn unknown(&self, text: &str, voice: &Voice) -> Option<String> {
+        self.lines(text, voice).into_iter().find_map(|line| match line {
             Line::Command { name, .. } if self.commands.find(&name).is_none() => Some(self.commands.unknown(&name)),
             _ => None,
         })
     }
 
     /// The commands of a text that somebody knows.
-    pub(crate) fn commands_in(&self, text: &str) -> Vec<&Command> {
+    pub(crate) fn commands_in(&self, text: &str, voice: &Voice) -> Vec<&Command> {
         let known = |line: Line| match line {
             Line::Command { name, .. } => self.commands.find(&name),
             Line::Text(_) => None,
         };
-        self.lines(text).into_iter().filter_map(known).collect()
-    }
-
-    fn is_piped(&self, text: &str) -> bool {
-        self.piped.as_deref() == Some(text)
+        self.lines(text, voice).into_iter().filter_map(known).collect()
     }
 
     /// What is piped in has commands only if it begins with one: a listing or a letter may have lines that look like one.
-    fn lines(&self, text: &str) -> Vec<Line> {
+    fn lines(&self, text: &str, voice: &Voice) -> Vec<Line> {
         let found = lines(text);
         let begins = matches!(found.first(), Some(Line::Command { .. }));
-        if self.is_piped(text) && !begins { vec![Line::Text(text.to_owned())] } else { found }
+        if *voice == Voice::Piped && !begins { vec![Line::Text(text.to_owned())] } else { found }
     }
 
     fn exists(&self, path: &str) -> bool {
@@ -104,10 +96,10 @@ pub(crate) fn is_internal(agent: &Agent) -> bool {
 }
 
 impl Expander for Typist {
-    fn expand(&self, typed: &str, by_user: bool) -> Expansion {
+    fn expand(&self, typed: &str, voice: &Voice) -> Expansion {
         let mut draft = Draft {
             typist: self,
-            consents: by_user && !self.is_piped(typed),
+            consents: *voice == Voice::User,
             calls: Vec::new(),
             said: Vec::new(),
             later: Vec::new(),
@@ -116,10 +108,10 @@ impl Expander for Typist {
             allowed: Vec::new(),
         };
         let exists = |path: &str| self.exists(path);
-        match leading_agent(typed, &exists, &|name| self.agent(name)).filter(|_| draft.consents) {
-            Some((agent, rest)) => draft.run(&agent, &rest),
-            None if by_user => draft.lines(typed),
-            None => draft.handed_on(typed),
+        match (leading_agent(typed, &exists, &|name| self.agent(name)).filter(|_| draft.consents), voice) {
+            (Some((agent, rest)), _) => draft.run(&agent, &rest),
+            (None, Voice::User | Voice::Piped) => draft.lines(typed, voice),
+            (None, Voice::Agent { named }) => draft.handed_on(typed, named),
         }
         draft.finish()
     }
@@ -148,10 +140,9 @@ enum Said {
 struct Names {
     /// Mentions of the user's own, as written, and the files that they name.
     own: HashSet<String>,
-    files: HashSet<String>,
+    files: Vec<String>,
     /// The rest of the prompt is of somebody who may name nothing.
     only_own: bool,
-    handed_on: HandedOn,
 }
 
 enum Later {
@@ -184,8 +175,8 @@ enum Bit {
 }
 
 impl Draft<'_> {
-    fn lines(&mut self, typed: &str) {
-        let found = self.typist.lines(typed);
+    fn lines(&mut self, typed: &str, voice: &Voice) {
+        let found = self.typist.lines(typed, voice);
         // Beside anything else its answer would not be the answer.
         let alone = found.len() == 1;
         for line in found {
@@ -211,11 +202,8 @@ impl Draft<'_> {
     }
 
     /// What another agent is told. Only files count in it, and leave is what the user gave for them.
-    fn handed_on(&mut self, typed: &str) {
+    fn handed_on(&mut self, typed: &str, named: &[String]) {
         self.said.push(Said::Text(vec![Bit::Text(typed.to_owned())]));
-        let handed_on = self.typist.handed_on.lock().unwrap_or_else(PoisonError::into_inner);
-        let named = handed_on.get(typed).cloned().unwrap_or_default();
-        drop(handed_on);
         for (path, lines) in self.files_in(typed) {
             let by = if named.contains(&path) { Namer::User } else { Namer::Prompt };
             self.attach(&path, lines, by);
@@ -224,15 +212,16 @@ impl Draft<'_> {
 
     fn names(&self, words: &str, only_own: bool) -> Names {
         let typist = self.typist;
-        let (mut own, mut files) = (HashSet::new(), HashSet::new());
+        let (mut own, mut files) = (HashSet::new(), Vec::new());
         for Mention { at, len, what } in mentions(words, &|path| typist.exists(path), &|_| None) {
             own.insert(words[at..at + len].to_owned());
             if let Mentioned::File { path, .. } = what {
-                files.insert(path);
+                files.push(path);
             }
         }
-        files.retain(|_| self.consents);
-        Names { own, files, only_own, handed_on: typist.handed_on.clone() }
+        files.retain(|path: &String| self.consents && path.len() <= NAMED_BYTES_MAX);
+        files.truncate(NAMED_MAX);
+        Names { own, files, only_own }
     }
 
     fn command(&mut self, command: &Command, arguments: &str, alone: bool) {
@@ -390,6 +379,7 @@ fn subtask(agent: &str, description: &str, command: Option<String>) -> Part {
         model: None,
         direct: false,
         allowed: Vec::new(),
+        named: Vec::new(),
     }
 }
 
@@ -398,8 +388,9 @@ impl Said {
         match self {
             Self::Text(bits) => Part::text(written(bits, results)),
             Self::Subtask { mut part, prompt: bits, names } => {
-                if let Part::Subtask { prompt, .. } = &mut *part {
-                    *prompt = names.hand_on(bits, results).into();
+                if let Part::Subtask { prompt, named, .. } = &mut *part {
+                    *prompt = names.prompt(bits, results).into();
+                    *named = names.files;
                 }
                 *part
             }
@@ -409,17 +400,13 @@ impl Said {
 
 impl Names {
     /// The prompt. What a command line printed names nothing, nor do the words of somebody who is not trusted.
-    fn hand_on(self, bits: Vec<Bit>, results: &[Outcome]) -> String {
+    fn prompt(&self, bits: Vec<Bit>, results: &[Outcome]) -> String {
         let quiet = |bit: Bit| match bit {
             Bit::Output(call) => Bit::Text(unnamed(&output(results.get(call)), &HashSet::new())),
             text => text,
         };
         let prompt = written(bits.into_iter().map(quiet).collect(), results);
-        let prompt = if self.only_own { unnamed(&prompt, &self.own) } else { prompt };
-        if !self.files.is_empty() {
-            self.handed_on.lock().unwrap_or_else(PoisonError::into_inner).insert(prompt.clone(), self.files);
-        }
-        prompt
+        if self.only_own { unnamed(&prompt, &self.own) } else { prompt }
     }
 }
 

@@ -96,7 +96,6 @@ impl Setting {
             shells: Default::default(),
             switches: false,
             speaker: String::new(),
-            piped: None,
             quiet: false,
         };
         let wardrobe = Arc::new(Wardrobe::new(self.places, self.config, self.agents, model, "", circumstances)?);

@@ -9,7 +9,7 @@ use posse_models::Explorer;
 use posse_server::Local;
 use posse_session::{
     Agent, Birth, By, CallState, Command, Delivery, Entry, EntryId, Event, Hold, Kind, Letter, Limit, Limits, Model, ModelFailure, Part,
-    Priority, Record, Seq, Session, SessionId, Source, Status, Summary,
+    Priority, Record, Seq, Session, SessionId, Source, Status, Summary, Voice,
 };
 use posse_tools::Shells;
 
@@ -46,9 +46,8 @@ pub(crate) async fn run(options: Box<RunOptions>) -> Result<Exit, Failure> {
     let config = build::configuration(&places, &options.how)?;
     build::warn(&config, options.how.quiet);
     let Prompt { blocks, piped } = input::prompt(&options.prompt)?;
-    let mut desk = Desk::new(places, config, options.how)?;
-    desk.piped = blocks.first().filter(|_| piped).cloned();
-    let entry = desk.entry(&blocks);
+    let desk = Desk::new(places, config, options.how)?;
+    let entry = desk.entry(&blocks, if piped { Voice::Piped } else { Voice::User });
     match desk.target(options.go_on, options.session.as_deref()).await? {
         Some(summary) => desk.at(&summary)?.go_on(&summary, Some(entry)).await,
         None => desk.begin(entry, title(&blocks[0])).await,
@@ -75,8 +74,6 @@ struct Desk {
     /// What calls have left running in the background.
     shells: Arc<Shells>,
     out: Out,
-    /// The prompt, if all of it was piped in.
-    piped: Option<String>,
     /// Where each log of the tree stood when this run began.
     heads: HashMap<SessionId, Seq>,
 }
@@ -94,17 +91,17 @@ impl Desk {
             hub,
             client,
             out: Out::start(),
-            piped: None,
             heads: HashMap::new(),
         })
     }
 
-    fn entry(&self, blocks: &[String]) -> Entry {
+    fn entry(&self, blocks: &[String], voice: Voice) -> Entry {
         let id = EntryId::fresh(&*self.hub.world().ids);
         let parts = blocks.iter().map(|block| Part::text(block.as_str())).collect();
         // What is piped in beside a prompt is never a command.
         let typed = blocks.first().is_some_and(|block| Typist::concerns(block));
-        Entry { id, source: Source::User, delivery: Delivery::NextStep, priority: Priority::Next, parts, typed, allowed: Vec::new() }
+        let (source, delivery, priority) = (Source::User, Delivery::NextStep, Priority::Next);
+        Entry { id, source, delivery, priority, parts, typed, voice, allowed: Vec::new() }
     }
 
     async fn find(&self, id: &str) -> Result<Summary, Failure> {
@@ -208,7 +205,6 @@ impl Desk {
             shells: self.shells.clone(),
             switches: build::mention_switches(&self.config)?,
             speaker: speaker.to_owned(),
-            piped: self.piped.clone(),
             quiet: self.how.quiet,
         };
         let wardrobe = Wardrobe::new(self.places.clone(), self.config.clone(), agents, model, recorded, circumstances)?;
@@ -441,9 +437,7 @@ impl Desk {
     /// Another process runs this session: say it by letter, and wait for what comes of it.
     async fn by_letter(&self, summary: &Summary, entry: Option<Entry>, by: Option<u32>) -> Result<Posted, Failure> {
         let owner = by.map_or("another process".to_owned(), |pid| format!("process {pid}"));
-        // Whoever takes it in does not know that it was piped, and would take what it names for the user's leave.
-        let as_words = |entry: Entry| Entry { typed: entry.typed && self.piped.is_none(), ..entry };
-        let letter = entry.map_or(Letter::Resume, |entry| Letter::Say { entry: as_words(entry) });
+        let letter = entry.map_or(Letter::Resume, |entry| Letter::Say { entry });
         if !self.how.quiet {
             to_stderr(&format!("posse: {owner} runs {}; posting to it", summary.session));
         }
@@ -591,8 +585,8 @@ fn last_failure(facts: &[Record]) -> Option<ModelFailure> {
 fn known_commands(wardrobe: &Wardrobe, entry: &Entry) -> Result<(), Failure> {
     let text = entry.parts.iter().find_map(|part| if let Part::Text { text, .. } = part { text.inline() } else { None });
     let Some(text) = text.filter(|_| entry.typed) else { return Ok(()) };
-    wardrobe.report_models(text);
-    wardrobe.unknown_command(text).map_or(Ok(()), |words| Err(Failure::usage(words)))
+    wardrobe.report_models(text, &entry.voice);
+    wardrobe.unknown_command(text, &entry.voice).map_or(Ok(()), |words| Err(Failure::usage(words)))
 }
 
 /// Who answers: the agent that was named, or the default one.

@@ -127,7 +127,6 @@ async fn stop(id: &str) -> Result<Exit, Failure> {
         shells: Default::default(),
         switches: false,
         speaker: String::new(),
-        piped: None,
         quiet: true,
     };
     let wardrobe = std::sync::Arc::new(Wardrobe::new(places, config, agents, any, &summary.model, circumstances)?);

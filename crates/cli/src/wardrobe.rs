@@ -13,7 +13,7 @@ use posse_context::Instruction;
 use posse_engine::{Outfit, Outfits};
 use posse_models::Explorer;
 use posse_session::{
-    Agent, Asking, Birth, Head, Mode, Model, Params, Recipe, Rule, Rules, SessionId, Tool, Touch, Verdict, Workspace, judge, key_of,
+    Agent, Asking, Birth, Head, Mode, Model, Params, Recipe, Rule, Rules, SessionId, Tool, Touch, Verdict, Voice, Workspace, judge, key_of,
 };
 use posse_tools::{Callable, Delegation, Dialect, FoundSkill, Keeper, LocalWorkspace, Shells, SkillTool, Standing};
 
@@ -34,8 +34,6 @@ pub(crate) struct Circumstances {
     pub(crate) switches: bool,
     /// The agent of the session that is spoken to.
     pub(crate) speaker: String,
-    /// The prompt, if all of it was piped in.
-    pub(crate) piped: Option<String>,
     /// What is only good to know is not said.
     pub(crate) quiet: bool,
 }
@@ -89,8 +87,6 @@ impl Wardrobe {
             dialect: circumstances.dialect,
             switches: circumstances.switches,
             speaker: circumstances.speaker.clone(),
-            piped: circumstances.piped.clone(),
-            handed_on: Default::default(),
         });
         let instructions = posse_config::instructions(&places, &config)
             .files
@@ -125,13 +121,13 @@ impl Wardrobe {
     }
 
     /// The first command in a prompt that nobody knows, in words.
-    pub(crate) fn unknown_command(&self, prompt: &str) -> Option<String> {
-        self.typist.unknown(prompt)
+    pub(crate) fn unknown_command(&self, prompt: &str, voice: &Voice) -> Option<String> {
+        self.typist.unknown(prompt, voice)
     }
 
     /// Says which commands of a prompt want a model that cannot be used.
-    pub(crate) fn report_models(&self, prompt: &str) {
-        for command in self.typist.commands_in(prompt) {
+    pub(crate) fn report_models(&self, prompt: &str, voice: &Voice) {
+        for command in self.typist.commands_in(prompt, voice) {
             if let Some(Err(words)) = command.model.as_deref().filter(|model| *model != "inherit").map(|model| self.usable(model)) {
                 self.report(&format!("posse: {}: model of /{}: {words}", command.origin, command.name));
             }

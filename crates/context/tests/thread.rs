@@ -279,6 +279,7 @@ fn a_task_answers_its_call_or_comes_as_a_notice() {
         tool: String::new(),
         note: String::new(),
         allowed: Vec::new(),
+        named: Vec::new(),
     };
     let started = |wait| Event::TaskStarted { call: CallId::new("c"), task: SessionId::new("ses_t"), round: 1, spawn: spawn.clone(), wait };
     let ended = |to| Event::TaskEnded {

@@ -50,8 +50,10 @@ impl Run {
         let ids = &*self.world.ids;
         let (task, round) = resumed.map_or_else(|| (SessionId::fresh(ids), 1), |(task, round, _)| (task, round));
         let Errand { description, prompt, name, model, tool, mut allowed, .. } = errand;
-        if let Some(Part::Subtask { allowed: more, .. }) = self.subtask_of(session, call) {
+        let mut named = Vec::new();
+        if let Some(Part::Subtask { allowed: more, named: files, .. }) = self.subtask_of(session, call) {
             allowed.extend(more.iter().cloned());
+            named.clone_from(files);
         }
         let spawn = Spawn {
             agent: recipe,
@@ -64,6 +66,7 @@ impl Run {
             tool,
             note,
             allowed,
+            named,
         };
         Ok(Command::Spawn { call: call.clone(), task, round, spawn: Box::new(spawn), wait: true })
     }

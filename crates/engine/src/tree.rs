@@ -12,7 +12,7 @@ use std::{
 use posse_context::Thread;
 use posse_session::{
     CallState, Command, Entry, Event, Hash, Head, How, LetterId, Limits, Ownership, Part, ReadError, Record, Rules, Session, SessionId,
-    Source, Spawn, Text, Turn, Usage,
+    Source, Spawn, Text, Turn, Usage, Voice,
 };
 use tokio::{
     sync::{mpsc, oneshot, watch},
@@ -328,6 +328,7 @@ impl Tree {
             source: Source::Prompt { session: parent.clone() },
             // Files that the prompt names are looked up in the child, under its rights.
             typed: spawn.prompt.inline().is_some_and(|prompt| prompt.contains('@')),
+            voice: Voice::Agent { named: spawn.named.clone() },
             allowed: spawn.allowed.clone(),
             ..Entry::user(spawn.entry.clone(), spawn.prompt.clone())
         };

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use posse_session::{CallId, EntryId, Event, Outcome, Part, Record, Seq, Source, Subtask};
+use posse_session::{CallId, EntryId, Event, Outcome, Part, Record, Seq, Subtask, Voice};
 
 #[derive(Default)]
 pub(crate) struct Typing {
@@ -19,7 +19,7 @@ pub(crate) struct Typing {
 pub(crate) struct Typed {
     pub(crate) entry: EntryId,
     pub(crate) parts: Vec<Part>,
-    pub(crate) by_user: bool,
+    pub(crate) voice: Voice,
     pub(crate) results: Vec<Option<Outcome>>,
 }
 
@@ -27,8 +27,8 @@ impl Typing {
     pub(crate) fn take(&mut self, record: &Record) {
         match &record.event {
             Event::Queued { entry } if entry.typed => {
-                let by_user = entry.source == Source::User;
-                let typed = Typed { entry: entry.id.clone(), parts: entry.parts.clone(), by_user, results: Vec::new() };
+                let (parts, voice) = (entry.parts.clone(), entry.voice.clone());
+                let typed = Typed { entry: entry.id.clone(), parts, voice, results: Vec::new() };
                 self.typed.insert(entry.id.clone(), typed);
             }
             Event::Queued { entry } => self.keep(record.seq, &entry.parts),

@@ -292,12 +292,12 @@ impl Desk {
     }
 
     fn expanded(&self, typed: Typed) -> Report {
-        let Typed { entry, parts, by_user, results } = typed;
+        let Typed { entry, parts, voice, results } = typed;
         let text = typed_text(&parts);
         let Some(expander) = &self.outfit.expander else {
             return Report::Expanded { entry, parts, agent: None, model: None, allowed: Vec::new() };
         };
-        let Expansion { calls, agent, model, allowed, assemble } = expander.expand(&text, by_user);
+        let Expansion { calls, agent, model, allowed, assemble } = expander.expand(&text, &voice);
         // A torn append may have lost some of the calls: only those are wanted again.
         if results.len() < calls.len() {
             let calls = calls.into_iter().skip(results.len()).map(|needed| self.needed(needed)).collect();

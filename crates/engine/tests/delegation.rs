@@ -392,7 +392,7 @@ async fn a_hundred_children_share_the_bytes_of_their_head() {
 struct Words;
 
 impl Expander for Words {
-    fn expand(&self, typed: &str, by_user: bool) -> Expansion {
+    fn expand(&self, typed: &str, voice: &posse_session::Voice) -> Expansion {
         let typed = typed.to_owned();
         let subtask = |prompt: &str, direct: bool| Part::Subtask {
             agent: "scout".into(),
@@ -402,10 +402,14 @@ impl Expander for Words {
             model: None,
             direct,
             allowed: Vec::new(),
+            named: Vec::new(),
         };
         let needs_note = typed.contains("@note");
-        let calls =
-            if needs_note { vec![Needed { tool: "peek".into(), input: json!({"what": "note"}), consented: by_user }] } else { Vec::new() };
+        let calls = if needs_note {
+            vec![Needed { tool: "peek".into(), input: json!({"what": "note"}), consented: *voice == posse_session::Voice::User }]
+        } else {
+            Vec::new()
+        };
         let agent = typed.starts_with("/ask").then(|| "worker".to_owned());
         let assemble = move |results: &[Outcome]| {
             let mut parts: Vec<Part> = match typed.as_str() {

@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 struct Words;
 
 impl Expander for Words {
-    fn expand(&self, typed: &str, _: bool) -> Expansion {
+    fn expand(&self, typed: &str, _: &posse_session::Voice) -> Expansion {
         let (mut calls, mut parts, mut agent, mut model, mut allowed) = (Vec::new(), Vec::new(), None, None, Vec::new());
         for line in typed.lines() {
             let words: Vec<&str> = line.split(' ').collect();
@@ -34,6 +34,7 @@ impl Expander for Words {
                     model: None,
                     direct: false,
                     allowed: Vec::new(),
+                    named: Vec::new(),
                 }),
                 ["by", name] => agent = Some(name.to_owned()),
                 ["on", name] => model = Some(name.to_owned()),

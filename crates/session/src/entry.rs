@@ -21,6 +21,9 @@ pub struct Entry {
     /// As typed: commands and mentions in it are to be found before it is due.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub typed: bool,
+    /// Whose words they are: what they name may be taken for the user's leave, or not.
+    #[serde(default, skip_serializing_if = "Voice::is_users")]
+    pub voice: Voice,
     /// What is allowed for the turn it begins.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allowed: Vec<Grant>,
@@ -36,12 +39,35 @@ impl Entry {
             priority: Priority::Next,
             parts: vec![Part::text(text)],
             typed: false,
+            voice: Voice::User,
             allowed: Vec::new(),
         }
     }
 
     pub fn bytes(&self) -> u64 {
         self.parts.iter().map(Part::bytes).sum()
+    }
+}
+
+/// Whose words an entry holds, whoever sent it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Voice {
+    /// The user typed them: what they name, the user named.
+    #[default]
+    User,
+    /// All of it was piped in: others' words may be in it.
+    Piped,
+    /// Another agent's. Of the files that they name the user named these.
+    Agent {
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        named: Vec<String>,
+    },
+}
+
+impl Voice {
+    fn is_users(&self) -> bool {
+        *self == Self::User
     }
 }
 

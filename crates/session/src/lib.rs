@@ -31,7 +31,7 @@ mod words;
 pub use agent::{Agent, AgentBudget, AgentMode, AgentTools, MemoryScope};
 pub use command::{Asking, Command, Effect, EffectKey, Given, Mode, Report, Wanted};
 pub use draft::Draft;
-pub use entry::{Delivery, Entry, Priority, Source};
+pub use entry::{Delivery, Entry, Priority, Source, Voice};
 pub use event::{Event, Hold, Kind, Recipe, Record, Reserved, Segment};
 pub use grant::{AskedFor, Grant, Granted};
 pub use ids::{AskId, BatchId, CallId, EntryId, Epoch, Hash, Ids, LetterId, Seq, SessionId, Timestamp};

@@ -46,6 +46,9 @@ pub enum Part {
         /// What it may do for its first turn without asking.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         allowed: Vec<Grant>,
+        /// Files in the prompt that the user named.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        named: Vec<String>,
     },
     /// Where in a reply a call stood.
     Call { call: CallId },

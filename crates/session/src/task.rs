@@ -35,6 +35,9 @@ pub struct Spawn {
     /// What the child may do for its first turn without asking.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allowed: Vec<Grant>,
+    /// Files in the prompt that the user named.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub named: Vec<String>,
 }
 
 /// Where a task's end went; follows from the parent's own state when it is recorded.

@@ -267,6 +267,7 @@ impl<'a> World<'a> {
             model: None,
             direct,
             allowed: Vec::new(),
+            named: Vec::new(),
         };
         let parts = if entry.as_str() == "direct" { vec![subtask(true)] } else { vec![Part::text("hi"), subtask(false), subtask(false)] };
         Report::Expanded { entry: entry.clone(), parts, agent: Some("plan".into()), model: None, allowed: Vec::new() }

@@ -68,7 +68,6 @@ impl Shown {
             shells: Default::default(),
             switches: false,
             speaker: String::new(),
-            piped: None,
             quiet: false,
         };
         // No model is called, so any will do.

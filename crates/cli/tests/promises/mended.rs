@@ -289,7 +289,33 @@ fn a_piped_prompt_that_another_process_takes_in_is_only_words() {
     // An owner that ends first leaves the words to whoever brought them, who may be told that they are no leave.
     let code = letter.wait(Duration::from_secs(60)).code;
     assert!(matches!(code, Some(0 | 4)), "{code:?}");
-    assert_eq!(owner.wait(Duration::from_secs(60)).code, Some(0));
+    let code = owner.wait(Duration::from_secs(60)).code;
+    assert!(matches!(code, Some(0 | 4)), "whoever takes it in knows that it was piped: {code:?}");
     assert!(world.model.requests().iter().any(|seen| knows(seen, "see @.env")));
     assert!(!world.model.requests().iter().any(|seen| knows(seen, "KEY=1")));
+}
+
+/// Whose words they are is in the log: a crash makes no leave of a pipe, and takes none from the user.
+#[test]
+fn whose_words_they_are_survives_a_crash() {
+    let resumed = |typed: Option<&str>, piped: &str, at: usize| {
+        let world = with_secrets(World::with());
+        let point = format!("after_append:{at}");
+        match typed {
+            Some(words) => world.command(&["run", words]).env("POSSE_CRASH_AT", &point).run(),
+            None => world.command(&["run"]).stdin(piped).env("POSSE_CRASH_AT", &point).run(),
+        };
+        let sessions = world.posse(&["sessions", "list", "--format", "json"]).expect_code(0).json();
+        let Some(root) = sessions[0]["session"].as_str() else { return world };
+        world.posse(&["sessions", "resume", root]);
+        world
+    };
+    for at in 1..=6 {
+        let world = resumed(None, "see @.env and @~/secret.txt", at);
+        let told = |what: &str| world.model.requests().iter().any(|seen| knows(seen, what));
+        assert!(told("see @.env") && !told("KEY=1") && !told("the secret"), "append {at}");
+        let world = resumed(Some("@general read @.env and @~/secret.txt"), "", at);
+        let child = requests_of(&world, "read @.env and @~/secret.txt");
+        assert!(child.last().is_some_and(|seen| knows(seen, "KEY=1") && knows(seen, "the secret")), "append {at}");
+    }
 }

@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use crate::{grant::Grant, outcome::Outcome, part::Part};
+use crate::{entry::Voice, grant::Grant, outcome::Outcome, part::Part};
 
 /// A call whose result is part of what was typed.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,6 +32,6 @@ pub struct Expansion {
 pub type Assemble = Box<dyn FnOnce(&[Outcome]) -> Vec<Part> + Send>;
 
 pub trait Expander: Send + Sync {
-    /// The same words come to the same calls every time. `by_user` is false for words of another agent: only files count.
-    fn expand(&self, typed: &str, by_user: bool) -> Expansion;
+    /// The same words come to the same calls every time. Of another agent's words only files count.
+    fn expand(&self, typed: &str, voice: &Voice) -> Expansion;
 }

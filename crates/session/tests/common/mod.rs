@@ -79,6 +79,7 @@ pub fn spawn(entry: &str, internal: bool) -> Spawn {
         tool: "agent".into(),
         note: "new".into(),
         allowed: Vec::new(),
+        named: Vec::new(),
     }
 }
 
@@ -103,6 +104,7 @@ pub fn one_of_each(text: &str) -> Vec<Event> {
         priority: Priority::Now,
         parts: one_of_each_part(text),
         typed: true,
+        voice: posse_session::Voice::Agent { named: vec!["a.rs".into()] },
         allowed: vec![Grant { key: "bash".into(), pattern: "ls *".into(), exact: false }],
     };
     let done = Outcome::Done {
@@ -194,6 +196,7 @@ pub fn one_of_each_part(text: &str) -> Vec<Part> {
             model: Some("small".into()),
             direct: true,
             allowed: Vec::new(),
+            named: Vec::new(),
         },
         Part::Call { call: CallId::new("call_1") },
         Part::Patch {

@@ -310,6 +310,7 @@ impl Play {
                 model: None,
                 direct,
                 allowed: Vec::new(),
+                named: Vec::new(),
             };
             match *word {
                 "words" => parts.push(posse_session::Part::text("hi")),

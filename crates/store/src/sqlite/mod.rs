@@ -175,7 +175,7 @@ impl Inbox for Sqlite {
             if LETTER_BYTES_MAX < body.len() {
                 return Err(ReadError::Unavailable(format!("the letter has {} bytes, at most {LETTER_BYTES_MAX} fit", body.len())));
             }
-            match self.shared.writer.grant(Wish::Post { posted, body }).await {
+            match self.shared.writer.grant(Wish::Post { posted: Box::new(posted), body }).await {
                 Ok(_) => Ok(()),
                 Err(error) => Err(ReadError::Unavailable(error.to_string())),
             }

@@ -27,7 +27,7 @@ pub(super) enum Wish {
     /// Answered with the new epoch.
     Take(SessionId),
     Post {
-        posted: Posted,
+        posted: Box<Posted>,
         body: String,
     },
     /// Answered with 1 if the letter was still there.
