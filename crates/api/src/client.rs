@@ -70,6 +70,6 @@ pub trait Client: Send + Sync {
     /// `false` when nobody owns the session: then the letter is taken back and the caller may act itself.
     fn post<'a>(&'a self, session: &'a SessionId, letter: Letter) -> BoxFuture<'a, Result<bool, ClientError>>;
 
-    /// Brings an answer, or takes one back, whether or not a process runs the session. Nothing is started by it.
+    /// Brings an answer, takes one back, or stops a session, whether or not a process runs it. Nothing is started by it.
     fn deliver<'a>(&'a self, session: &'a SessionId, letter: Letter) -> BoxFuture<'a, Result<Delivered, ClientError>>;
 }

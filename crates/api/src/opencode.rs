@@ -151,7 +151,7 @@ impl<'a> Export<'a> {
                 let waiting = Waiting { agent: agent.as_deref(), model: model.as_deref(), ..Waiting::plain(at, parts) };
                 self.queued.insert(entry, waiting);
             }
-            Event::TaskEnded { result, to: To::Queue { entry }, .. } => {
+            Event::TaskEnded { result, to: To::Queue { entry, .. }, .. } | Event::KeptEnded { words: result, entry: Some(entry), .. } => {
                 drop(self.queued.insert(entry, Waiting::plain(record.at, &[Part::reminder(result.clone())])));
             }
             Event::StepStarted { took, notes, .. } => self.step(record, took, notes),

@@ -50,6 +50,15 @@ pub fn transcript(facts: &[Record]) -> Vec<String> {
             }
             Event::TaskEnded { how, result, to: To::Call { .. }, .. } => blocks.push(indented(&told(*how, result))),
             Event::TaskEnded { task, how, .. } => blocks.push(format!("  ← {task} {}", words::ended(*how))),
+            Event::TaskResumed { task, spawn, .. } => blocks.push(format!("  → {task} works again: {}", spawn.description)),
+            Event::Kept { title, .. } => blocks.push(format!("  → in the background: {title}")),
+            Event::KeptEnded { words: said, .. } if !said.is_blank() => {
+                blocks.push(format!("  ← {}", said.inline().unwrap_or_default().lines().next().unwrap_or_default()));
+            }
+            Event::ModelChanged { model, why } => {
+                let model = model.as_deref().unwrap_or("its own model");
+                blocks.push(format!("  ! {model} answers from here on: {why}"));
+            }
             Event::Detached { task } => blocks.push(format!("  ! {task} goes on in the background")),
             Event::StepFailed { error, retry_at, .. } => {
                 let again = if retry_at.is_some() { " (tried again)" } else { "" };
@@ -71,6 +80,8 @@ fn speaker(source: &Source) -> &str {
         Source::Task { .. } => "task",
         Source::Agent { name, .. } | Source::Hook { name } | Source::Plugin { name } => name,
         Source::Timer => "timer",
+        Source::Shell { .. } => "shell",
+        Source::Answer { .. } => "answer",
     }
 }
 

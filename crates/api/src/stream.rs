@@ -59,6 +59,18 @@ impl Lines {
             Event::TaskEnded { how, result, .. } => drop(fields.insert("status".into(), notified(*how, result).into())),
             Event::Detached { .. } => drop(fields.insert("status".into(), "background".into())),
             Event::TaskStopped { .. } => drop(fields.insert("status".into(), "stopping".into())),
+            Event::TaskResumed { .. } => drop(fields.insert("status".into(), "resumed".into())),
+            Event::TaskAwaited { .. } => drop(fields.insert("status".into(), "awaited".into())),
+            Event::Kept { call, .. } => {
+                fields.insert("task".into(), call.to_string().into());
+                fields.insert("kind".into(), "shell".into());
+                fields.insert("wait".into(), false.into());
+            }
+            Event::KeptEnded { call, words, .. } => {
+                fields.insert("task".into(), call.to_string().into());
+                fields.insert("kind".into(), "shell".into());
+                fields.insert("status".into(), self.shell_status(words).into());
+            }
             _ => {}
         }
         if let Value::Object(event) = event {
@@ -66,14 +78,30 @@ impl Lines {
         }
         Value::Object(fields)
     }
+
+    /// How a shell ended, in one of three words, read from the notice. A shell of which there is nothing to say has ended
+    /// because the model wanted it, or the model has read its end already.
+    fn shell_status(&self, words: &Text) -> &'static str {
+        let ends = |tool: &String| ["killshell", "taskstop"].contains(&&*tool.replace('_', "").to_lowercase());
+        let killing = || self.tools.values().any(ends);
+        let head = words.inline().unwrap_or_default().lines().next().unwrap_or_default();
+        match head {
+            "" if killing() => "stopped",
+            "" => "completed",
+            head if head.contains(" exited with code 0]") => "completed",
+            head if head.contains(" ended]") || head.contains(" killed by signal ") => "stopped",
+            _ => "failed",
+        }
+    }
 }
 
 /// The names of the contract where they differ from the log's.
 fn kind<'a>(event: &Event, name: &'a str) -> &'a str {
     match event {
         Event::Replied { .. } => "message",
-        Event::TaskEnded { .. } => "task_notification",
-        Event::Detached { .. } | Event::TaskStopped { .. } => "task_updated",
+        Event::Kept { .. } => "task_started",
+        Event::TaskEnded { .. } | Event::KeptEnded { .. } => "task_notification",
+        Event::Detached { .. } | Event::TaskStopped { .. } | Event::TaskResumed { .. } | Event::TaskAwaited { .. } => "task_updated",
         _ => name,
     }
 }

@@ -2,9 +2,15 @@
 //!
 //! Made from the nodes of trees; what a task waits for stands under it, with the command that helps.
 
-use posse_session::{Kind, Timestamp};
+use posse_session::{CallId, Kind, SessionId, Status, Timestamp};
 
-use crate::{Node, tree::is_left, words};
+use serde::Serialize;
+
+use crate::{
+    Node,
+    tree::{more_remarks, state},
+    words,
+};
 
 /// What was delegated: everything that a session of another agent was started for.
 pub fn is_task(node: &Node) -> bool {
@@ -43,9 +49,7 @@ fn lines(node: &Node, agents: usize, states: usize, now: Timestamp) -> Vec<Strin
         let run = waits.run.as_ref().map_or(String::new(), |run| format!("; {run}"));
         lines.push(format!("    waits for {}{run}", waits.words));
     }
-    if !node.error.is_empty() {
-        lines.push(format!("    ! {}", node.error));
-    }
+    lines.extend(more_remarks(node).into_iter().map(|remark| format!("    {remark}")));
     lines
 }
 
@@ -53,6 +57,39 @@ fn called(node: &Node) -> String {
     node.name.as_ref().map_or_else(|| node.agent.clone(), |name| format!("{} {name:?}", node.agent))
 }
 
-fn state(node: &Node) -> String {
-    format!("{}{}", words::status(node.status), if is_left(node) { " (no process)" } else { "" })
+/// What a call of a session has left running, as a row of its own: nobody else would show that of a root.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ShellRow {
+    pub call: CallId,
+    pub session: SessionId,
+    pub root: SessionId,
+    /// Always `shell`, to tell it from a task.
+    pub kind: &'static str,
+    pub description: String,
+    pub status: Status,
+}
+
+/// The shells of a tree. `running`: a living process runs it; without one they ended with the last.
+pub fn shell_rows(nodes: &[Node], running: bool) -> Vec<ShellRow> {
+    let status = if running { Status::Running } else { Status::Stopped };
+    let rows = |node: &Node| {
+        let (session, root) = (node.session.clone(), node.root.clone());
+        node.shells.clone().into_iter().map(move |shell| ShellRow {
+            call: shell.call,
+            session: session.clone(),
+            root: root.clone(),
+            kind: "shell",
+            description: shell.title,
+            status,
+        })
+    };
+    nodes.iter().flat_map(rows).collect()
+}
+
+pub fn shell_lines(rows: &[ShellRow]) -> Vec<String> {
+    let line = |row: &ShellRow| {
+        let left = if row.status == Status::Running { "" } else { " (no process: it ended with the one that ran it)" };
+        format!("{}  shell  {}{left}  of {}  {}", row.call, words::status(row.status), row.session, row.description)
+    };
+    rows.iter().map(line).collect()
 }

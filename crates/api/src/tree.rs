@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use posse_session::{AskId, Kind, SessionId, Status, Summary, Timestamp, Usage};
+use posse_session::{AskId, By, CallId, Kind, SessionId, Status, Summary, Timestamp, Usage};
 use serde::Serialize;
 
 use crate::{ClientError, words};
@@ -47,6 +47,22 @@ pub struct Node {
     pub waits: Option<Waits>,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub error: String,
+    /// The model that answers in place of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stand_in: Option<String>,
+    /// Who stopped it, if somebody did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stopped_by: Option<By>,
+    /// What its calls have left running.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub shells: Vec<Shell>,
+}
+
+/// What a call has left running.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Shell {
+    pub call: CallId,
+    pub title: String,
 }
 
 /// What a session waits for, and what would help.
@@ -74,8 +90,17 @@ pub enum WaitsFor {
     Retry,
     /// Its own tasks.
     Tasks,
+    /// What its calls have left running.
+    Shells,
     /// A place in the lane of its model.
     Lane,
+}
+
+impl Waits {
+    /// For nothing but what goes on in the background.
+    pub fn is_for_background(&self) -> bool {
+        matches!(self.what, WaitsFor::Tasks | WaitsFor::Shells)
+    }
 }
 
 /// The status that users and scripts are told. A child at its own limit has done what it could: it counts as completed if
@@ -114,11 +139,30 @@ pub fn waits(summary: &Summary, running: bool, now: Timestamp) -> Option<Waits> 
         _ if summary.in_step => return None,
         _ => {}
     }
-    match (summary.open_tasks, summary.open_calls) {
-        (1, _) => plain(WaitsFor::Tasks, "1 task".to_owned()),
-        (tasks, _) if 0 < tasks => plain(WaitsFor::Tasks, format!("{tasks} tasks")),
-        (_, 0) => plain(WaitsFor::Lane, format!("its turn at {}", summary.model)),
+    match (summary.open_tasks, summary.open_calls, &summary.kept[..]) {
+        // No call waits for them.
+        (tasks, 0, _) if 0 < tasks => plain(WaitsFor::Tasks, format!("{} in the background", words::count(tasks, "task"))),
+        (tasks, _, _) if 0 < tasks => plain(WaitsFor::Tasks, words::count(tasks, "task")),
+        (_, 0, [(_, title)]) => plain(WaitsFor::Shells, format!("a shell in the background: {title}")),
+        (_, 0, shells @ [_, ..]) => plain(WaitsFor::Shells, format!("{} shells in the background", shells.len())),
+        (_, 0, []) => plain(WaitsFor::Lane, format!("its turn at {}", answering(&summary.model, summary.stand_in.as_deref()))),
         _ => None,
+    }
+}
+
+/// Which model is asked: the session's own, or the one that answers in its place.
+fn answering<'a>(own: &'a str, stand_in: Option<&'a str>) -> &'a str {
+    stand_in.unwrap_or(own)
+}
+
+/// Says of those who wait for their turn in which lane that is. `lane`: of a model the lane's name, and how many requests
+/// it lets through at once.
+pub fn name_lanes(nodes: &mut [Node], lane: impl Fn(&str) -> (String, u64)) {
+    for node in nodes {
+        let (name, at_once) = lane(answering(&node.model, node.stand_in.as_deref()));
+        if let Some(waits) = node.waits.as_mut().filter(|waits| waits.what == WaitsFor::Lane) {
+            waits.words = format!("its turn: {name}, {at_once} at once");
+        }
     }
 }
 
@@ -133,12 +177,18 @@ pub fn names(all: &[Summary]) -> HashMap<&SessionId, &str> {
     all.iter().flat_map(|summary| &summary.named).map(|(name, task)| (task, name.as_str())).collect()
 }
 
-/// The task of this name. `None`: there is none.
+/// The task of this name: in the youngest tree that has one, and there the one that is open, if several parents have given
+/// the name. `None`: there is none.
 pub fn named(all: &[Summary], name: &str) -> Result<Option<SessionId>, ClientError> {
-    let tasks: BTreeSet<&SessionId> =
-        all.iter().flat_map(|summary| &summary.named).filter(|(known, _)| known == name).map(|(_, task)| task).collect();
-    match tasks.len() {
-        0 | 1 => Ok(tasks.first().map(|task| (*task).clone())),
+    let givers = || all.iter().filter(|summary| summary.named.iter().any(|(known, _)| known == name));
+    let youngest = givers().map(|summary| &summary.root).max();
+    let of_tree = givers().filter(|summary| Some(&summary.root) == youngest).flat_map(|summary| &summary.named);
+    let tasks: BTreeSet<&SessionId> = of_tree.filter(|(known, _)| known == name).map(|(_, task)| task).collect();
+    let is_open = |task: &SessionId| all.iter().any(|summary| summary.session == *task && !summary.is_over());
+    let open: Vec<&SessionId> = tasks.iter().copied().filter(|task| is_open(task)).collect();
+    match (tasks.len(), &open[..]) {
+        (0 | 1, _) => Ok(tasks.first().map(|task| (*task).clone())),
+        (_, [only]) => Ok(Some((*only).clone())),
         _ => Err(ClientError::Ambiguous { prefix: name.to_owned(), matches: tasks.into_iter().map(ToString::to_string).collect() }),
     }
 }
@@ -196,6 +246,9 @@ fn node(summary: &Summary, depth: usize, running: bool, now: Timestamp) -> Node 
         last_action: summary.last_action.clone(),
         waits,
         error: summary.error.clone(),
+        stand_in: summary.stand_in.clone(),
+        stopped_by: summary.stopped_by.filter(|_| summary.status == Status::Stopped),
+        shells: summary.kept.iter().map(|(call, title)| Shell { call: call.clone(), title: title.clone() }).collect(),
     }
 }
 
@@ -271,10 +324,9 @@ fn facts(node: &Node, now: Timestamp) -> String {
         0 => String::new(),
         below => format!(" · with {below} below {} tokens {}", words::tokens(node.subtree.tokens()), words::money(node.subtree.cost_usd)),
     };
-    let no_process = if is_left(node) { " (no process)" } else { "" };
     format!(
-        "{}{no_process} · {} · {} · {} tokens · {}{total} · {} · {} ago",
-        words::status(node.status),
+        "{} · {} · {} · {} tokens · {}{total} · {} · {} ago",
+        state(node),
         words::count(node.steps, "step"),
         words::count(node.calls, "call"),
         words::tokens(node.usage.tokens()),
@@ -284,8 +336,14 @@ fn facts(node: &Node, now: Timestamp) -> String {
     )
 }
 
+/// Its status, and what else has to be known to read it.
+pub(crate) fn state(node: &Node) -> String {
+    let by = node.stopped_by.map_or("", words::stopped_by);
+    format!("{}{by}{}", words::status(node.status), if is_left(node) { " (no process)" } else { "" })
+}
+
 /// Open, and nobody runs it.
-pub(crate) fn is_left(node: &Node) -> bool {
+fn is_left(node: &Node) -> bool {
     node.waits.as_ref().is_some_and(|waits| waits.what == WaitsFor::Process)
 }
 
@@ -298,8 +356,23 @@ fn remarks(node: &Node) -> Vec<String> {
         let run = waits.run.as_ref().map_or(String::new(), |run| format!("; {run}"));
         remarks.push(format!("waits for {}{run}", waits.words));
     }
+    remarks.extend(more_remarks(node));
+    remarks
+}
+
+/// What else there is to say of one, in lists as in trees.
+pub(crate) fn more_remarks(node: &Node) -> Vec<String> {
+    let mut remarks = Vec::new();
+    if let Some(model) = node.stand_in.as_ref().filter(|_| !is_over(node.status)) {
+        remarks.push(format!("{model} answers in place of {}", node.model));
+    }
+    remarks.extend(node.shells.iter().map(|shell| format!("in the background: {} ({})", shell.title, shell.call)));
     if !node.error.is_empty() {
         remarks.push(format!("! {}", node.error));
     }
     remarks
+}
+
+fn is_over(status: Status) -> bool {
+    matches!(status, Status::Completed | Status::Failed | Status::Stopped | Status::Limit)
 }

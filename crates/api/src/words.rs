@@ -28,6 +28,15 @@ pub fn ended(how: How) -> &'static str {
     }
 }
 
+/// Who stopped something, after "stopped".
+pub fn stopped_by(by: By) -> &'static str {
+    match by {
+        By::User => " by you",
+        By::Model => " by another agent",
+        By::Policy | By::Kernel => "",
+    }
+}
+
 /// `$0.0032`, with as many digits as say something.
 pub fn money(usd: f64) -> String {
     if usd == 0.0 || 0.01 <= usd { format!("${usd:.2}") } else { format!("${usd:.4}") }

@@ -333,7 +333,7 @@ fn a_turn_of_another_agent_an_answer_in_its_name_and_calls_of_a_command() {
 
 #[test]
 fn compaction_notices_and_what_was_taken_back() {
-    let to = To::Queue { entry: EntryId::new("msg_02NOTICE") };
+    let to = To::Queue { entry: EntryId::new("msg_02NOTICE"), worded: false };
     let ended = Event::TaskEnded {
         task: SessionId::new("ses_child"),
         round: 1,
@@ -341,6 +341,7 @@ fn compaction_notices_and_what_was_taken_back() {
         result: "the build is green".into(),
         usage: Usage::default(),
         to,
+        effort: Default::default(),
     };
     let story = Story::root("ses_r")
         .says("msg_01A", "one")

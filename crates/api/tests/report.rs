@@ -110,6 +110,25 @@ fn tasks_have_their_lines_in_the_stream() {
             (&json!("task_updated"), &json!(4), &task, &json!("stopping")),
         ]
     );
+    // CC-179: what is woken, awaited or left running by a call is told of too.
+    let spawn: posse_session::Spawn = support::read(json!({"agent": "explore", "description": "x", "prompt": "y", "entry": "msg_1"}));
+    let call = posse_session::CallId::new("call_2");
+    let ended = |words: &str| Event::KeptEnded { call: call.clone(), words: words.into(), entry: None };
+    for (event, kind, task, status) in [
+        (Event::TaskResumed { task: SessionId::new("ses_a"), round: 2, spawn }, "task_updated", "ses_a", json!("resumed")),
+        (Event::TaskAwaited { task: SessionId::new("ses_a"), call: call.clone(), until: None }, "task_updated", "ses_a", json!("awaited")),
+        (Event::Kept { call: call.clone(), title: "make".into() }, "task_started", "call_2", Value::Null),
+        (ended("[shell call_2 exited with code 0] make\n"), "task_notification", "call_2", json!("completed")),
+        (ended("[shell call_2 exited with code 1] make\n"), "task_notification", "call_2", json!("failed")),
+        (ended("[shell call_2 killed by signal 9] make\n"), "task_notification", "call_2", json!("stopped")),
+        (ended("[shell lost] make\n"), "task_notification", "call_2", json!("failed")),
+        (ended(""), "task_notification", "call_2", json!("completed")),
+    ] {
+        let line = lines(vec![event.clone()]);
+        assert_eq!((&line[0]["type"], &line[0]["task"], &line[0]["status"]), (&json!(kind), &json!(task), &status), "{event:?}");
+    }
+    let killing = Story::root("ses_r").calls("call_3", "kill_shell", "", "{}").and(ended(""));
+    assert_eq!(lines(killing.facts.into_iter().map(|record| record.event).collect())[2]["status"], "stopped");
     for (how, result, expected) in [
         (How::Completed, "found", "completed"),
         (How::Completed, "", "completed"),

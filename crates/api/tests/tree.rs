@@ -2,8 +2,11 @@
 
 mod support;
 
-use posse_api::{WaitsFor, branches, is_task, named, shown_status, summed_up, task_lines, transcript, tree, tree_lines, words};
-use posse_session::{By, Event, Hold, How, Outcome, Part, SessionId, Status, Summary, Timestamp};
+use posse_api::{
+    WaitsFor, branches, is_task, name_lanes, named, shell_lines, shell_rows, shown_status, summed_up, task_lines, transcript, tree,
+    tree_lines, words,
+};
+use posse_session::{By, CallId, Event, Hold, How, Outcome, Part, SessionId, Status, Summary, Timestamp};
 use support::{BORN, Story};
 
 fn answered(story: Story) -> Story {
@@ -151,8 +154,56 @@ fn a_task_is_meant_by_its_name_unless_several_have_it() {
     let mut all = team();
     assert_eq!(named(&all, "tester").unwrap(), Some(SessionId::new("ses_b")));
     assert_eq!(named(&all, "test").unwrap(), None, "a name is whole");
+    // The youngest tree counts, however many had the name before.
+    all.push(Story::root("ses_s").delegates("call_9", "ses_t", "general", Some("tester")).summary());
+    assert_eq!(named(&all, "tester").unwrap(), Some(SessionId::new("ses_t")));
     all.push(Story::root("ses_o").delegates("call_9", "ses_p", "general", Some("tester")).summary());
-    assert_eq!(named(&all, "tester").unwrap_err().to_string(), "tester could be any of these: ses_b, ses_p");
+    assert_eq!(named(&all, "tester").unwrap(), Some(SessionId::new("ses_t")));
+    // In one tree two parents gave the name: the task that is open is meant, else nobody knows which.
+    let mut giver = Story::child("ses_u", "ses_s", "general", "x").delegates("call_8", "ses_v", "general", Some("tester")).summary();
+    giver.root = SessionId::new("ses_s");
+    all.push(giver);
+    assert_eq!(named(&all, "tester").unwrap_err().to_string(), "tester could be any of these: ses_t, ses_v");
+    all.push(Story::child("ses_v", "ses_u", "general", "x").says("msg_1", "go").summary());
+    assert_eq!(named(&all, "tester").unwrap(), Some(SessionId::new("ses_v")));
+}
+
+#[test]
+fn a_list_shows_shells_stand_ins_lanes_and_who_stopped_it() {
+    let begun = || Story::child("ses_a", "ses_r", "explore", "layout").says("msg_1", "go");
+    let kept = || {
+        let called = begun().step(0, &["msg_1"], Vec::new()).replies(0, Vec::new(), 1).calls("call_1", "bash", "make", "{}");
+        let kept = called.and(Event::Kept { call: CallId::new("call_1"), title: "make".into() });
+        kept.finishes("call_1", Outcome::done("runs")).step(1, &[], Vec::new()).replies(1, vec![Part::text("it runs")], 0)
+    };
+    let nodes = tree(&[kept().summary()], &SessionId::new("ses_a"), true, NOW);
+    assert_eq!(nodes[0].waits.as_ref().unwrap().words, "a shell in the background: make");
+    assert_eq!(task_lines(&nodes, NOW)[2], "    in the background: make (call_1)");
+    let rows = shell_rows(&nodes, true);
+    assert_eq!(shell_lines(&rows), ["call_1  shell  running  of ses_a  make"]);
+    assert!(shell_lines(&shell_rows(&nodes, false))[0].starts_with("call_1  shell  stopped (no process"));
+    let ended = kept().and(Event::KeptEnded { call: CallId::new("call_1"), words: "over".into(), entry: None });
+    assert_eq!(shell_rows(&tree(&[ended.summary()], &SessionId::new("ses_a"), true, NOW), true), []);
+
+    let delegated = begun().step(0, &["msg_1"], Vec::new()).replies(0, Vec::new(), 1).calls("call_1", "agent", "x", "{}");
+    let launched = delegated.delegates("call_1", "ses_b", "general", None).finishes("call_1", Outcome::done("runs"));
+    let nodes = tree(&[launched.summary()], &SessionId::new("ses_a"), true, NOW);
+    assert_eq!(nodes[0].waits.as_ref().unwrap().words, "1 task in the background");
+
+    let changed = begun().and(Event::ModelChanged { model: Some("also/m2".into()), why: "mock/m1 is overloaded".into() });
+    let mut nodes = tree(&[changed.summary()], &SessionId::new("ses_a"), true, NOW);
+    assert_eq!(nodes[0].waits.as_ref().unwrap().words, "its turn at also/m2");
+    name_lanes(&mut nodes, |model| (format!("the lane of {model}"), 3));
+    assert_eq!(
+        task_lines(&nodes, NOW)[1..],
+        ["    waits for its turn: the lane of also/m2, 3 at once", "    also/m2 answers in place of mock/m1"]
+    );
+
+    for (by, expected) in [(By::User, "stopped by you"), (By::Model, "stopped by another agent"), (By::Kernel, "stopped ")] {
+        let stopped = begun().and(Event::Interrupted { by, hold: Hold::StoppedByUser });
+        let nodes = tree(&[stopped.summary()], &SessionId::new("ses_a"), true, NOW);
+        assert!(task_lines(&nodes, NOW)[0].contains(expected) && tree_lines(&nodes, NOW)[0].contains(expected), "{by:?}");
+    }
 }
 
 #[test]

@@ -24,7 +24,17 @@ const WHY_EXAMPLES: &str = "\
 Examples:
   posse why call_01JD        what it touched, which rule decided, who was asked
   posse why ses_01JD         why a session stands still, what is allowed and denied in it
-  posse why bash             whether a tool is offered in this folder, and if not, which rule removes it";
+  posse why scout            how a task was started, how each round ended, and when its caller was told
+  posse why bash             whether a tool is offered in this folder, and if not, which rule removes it
+  posse why edit --agent explore";
+
+const TASKS_EXAMPLES: &str = "\
+Examples:
+  posse tasks                                  what runs, what it waits for, what it costs
+  posse tasks send scout \"look into tests too\"
+  posse tasks detach ses_01JD                  its caller works on; a notice comes at its end
+  posse tasks stop scout
+  posse tasks stop --all";
 
 const ANSWER_EXAMPLES: &str = "\
 Examples:
@@ -65,16 +75,20 @@ pub(crate) enum Cmd {
     /// Agents: list, show, check what files define, create one
     #[command(subcommand)]
     Agents(AgentsCmd),
-    /// Tasks of this directory's sessions: what runs, what it waits for, what it costs
+    /// Tasks of this directory's sessions: list, stop, detach, send
+    #[command(after_help = TASKS_EXAMPLES)]
     Tasks(TasksArgs),
     /// What waits for your permission, and answering it from any terminal
     #[command(subcommand)]
     Asks(AsksCmd),
-    /// Explains a call, an ask, a session or a missing tool: which rule, from which file, who answered
+    /// Explains a call, an ask, a session, a task or a missing tool: which rule, from which file, who was told when
     #[command(after_help = WHY_EXAMPLES)]
     Why {
-        /// call_…, ask_… or ses_… (the start of one is enough), or the name of a tool
+        /// call_…, ask_… or ses_… (the start of one is enough), the name of a task, or of a tool
         id: String,
+        /// With a tool: whether this agent is offered it when it is called
+        #[arg(long, value_name = "NAME")]
+        agent: Option<String>,
         #[arg(long, value_enum, default_value_t = Listing::Text)]
         format: Listing,
     },
@@ -199,6 +213,9 @@ pub(crate) struct How {
     /// Stop after this time, e.g. 90s, 10m, 1h30m
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub(crate) timeout: Option<std::time::Duration>,
+    /// How long to wait for background tasks after the last answer: a time, or none. They stay open for `posse sessions resume`
+    #[arg(long, value_name = "TIME|none", value_parser = wait_time)]
+    pub(crate) wait_background: Option<std::time::Duration>,
 }
 
 /// A rule as it was written, and where among the others: the last that matches wins.
@@ -217,6 +234,11 @@ fn placed(text: &str) -> Result<Placed, std::convert::Infallible> {
 fn money(text: &str) -> Result<f64, String> {
     let usd = text.trim_start_matches('$').parse::<f64>().map_err(|_| "expected an amount like 0.50".to_owned())?;
     if usd.is_finite() && 0.0 <= usd { Ok(usd) } else { Err("expected an amount of zero or more".to_owned()) }
+}
+
+/// `none` is no time at all.
+fn wait_time(text: &str) -> Result<std::time::Duration, String> {
+    if text == "none" { Ok(std::time::Duration::ZERO) } else { time(text) }
 }
 
 fn time(text: &str) -> Result<std::time::Duration, String> {
@@ -327,6 +349,32 @@ pub(crate) struct TasksArgs {
 pub(crate) enum TasksCmd {
     /// Tasks of one tree, or of all trees of this directory
     List(TasksList),
+    /// Ends a task and everything below it, whichever process runs it; it goes on only if you speak to it
+    Stop {
+        /// The id of a task, the start of one, or its name
+        #[arg(value_name = "ID|NAME", required_unless_present = "all")]
+        id: Option<String>,
+        /// Every open task of this directory's sessions
+        #[arg(long, conflicts_with = "id")]
+        all: bool,
+        /// With --all: only those of this session
+        #[arg(long, value_name = "ID", requires = "all")]
+        session: Option<String>,
+    },
+    /// Lets a task that its caller waits for go on in the background: the caller works on and gets a notice at its end
+    Detach {
+        #[arg(value_name = "ID|NAME")]
+        id: String,
+    },
+    /// Says something to a task: at its next step if it works, else it works again. If no process runs it, this one does
+    Send {
+        #[arg(value_name = "ID|NAME")]
+        id: String,
+        #[arg(required = true)]
+        text: Vec<String>,
+        #[command(flatten)]
+        how: Box<How>,
+    },
 }
 
 #[derive(Debug, ClapArgs)]

@@ -5,10 +5,10 @@
 
 use std::collections::HashMap;
 
-use posse_api::{Account, AnswerAccount, Ask, Client as _, ClientError, Delivered, Start, account, below, details, words};
+use posse_api::{Account, AnswerAccount, Ask, Client as _, ClientError, Delivered, Place, Start, account, below, details, words};
 use posse_config::Places;
 use posse_server::Local;
-use posse_session::{Answer, AskId, By, CallId, Clock as _, Letter, Record, Scope, SessionId, Summary};
+use posse_session::{Answer, AskId, By, CallId, Clock as _, Event, Letter, OpenAsk, Record, Scope, SessionId, Source, Summary};
 
 use crate::{
     args::{AnswerWord, AsksCmd, How, Listing},
@@ -30,7 +30,7 @@ pub(crate) fn client(places: &Places) -> Result<Option<Local>, Failure> {
     if !places.project_data_dir().join("posse.db").exists() {
         return Ok(None);
     }
-    Ok(Some(Local::new(build::world(build::open_store(places)?, &build::configuration(places, &How::default())?))))
+    Ok(Some(Local::new(build::world(build::open_store(places)?, places, &build::configuration(places, &How::default())?))))
 }
 
 async fn list(format: Listing) -> Result<Exit, Failure> {
@@ -101,33 +101,52 @@ async fn answer_to(id: &str, word: AnswerWord, say: Option<&str>) -> Result<Exit
     if id.starts_with(SessionId::PREFIX) {
         return answer_below(&client, id, word, say).await;
     }
-    let ask = open_ask(&client, id).await?;
-    let answer = composed(&ask, word, say)?;
-    to_stdout(&settle(&client, ask, answer).await?);
+    let open = client.asks().await.map_err(client_failure)?;
+    let told = match Start::new(id, AskId::PREFIX).only(open, |ask| ask.ask.as_str()).map_err(client_failure)? {
+        Some(ask) => {
+            let answer = composed(&ask, word, say)?;
+            settle(&client, ask, answer).await?
+        }
+        None => answer_late(&client, id, word, say).await?,
+    };
+    to_stdout(&told);
     Ok(Exit::Done)
 }
 
-/// The open ask that is meant; one that is closed says how.
-async fn open_ask(client: &Local, id: &str) -> Result<Ask, Failure> {
-    let open = client.asks().await.map_err(client_failure)?;
-    match Start::new(id, AskId::PREFIX).only(open, |ask| ask.ask.as_str()).map_err(client_failure)? {
-        Some(ask) => Ok(ask),
-        None => Err(closed(client, id).await),
+/// Answers an ask that was closed before anybody had answered: what it allows counts from now on, and the agent is told.
+async fn answer_late(client: &Local, id: &str, word: AnswerWord, say: Option<&str>) -> Result<String, Failure> {
+    let Place { summary, call } = client.find_ask(id).await.map_err(client_failure)?;
+    let of_call = || client.facts_of(&summary.session, std::slice::from_ref(&call));
+    let facts = of_call().await.map_err(client_failure)?;
+    let unknown = || client_failure(ClientError::NoAsk(id.to_owned()));
+    let known = account(&summary, &facts, &call).ok_or_else(unknown)?;
+    let answered_by = known.ask.as_ref().and_then(|asked| asked.answer.as_ref()).map(|answer| answer.by);
+    let closed = asked(&summary, &facts, &known).filter(|_| matches!(answered_by, None | Some(By::Policy)));
+    let Some(closed) = closed else { return Err(Failure::usage(too_late(&known))) };
+    let answer = composed(&closed, word, say)?;
+    let head = client.find(summary.session.as_str()).await.map_err(client_failure)?.head;
+    let brought = Brought::bring(client, closed, answer).await?;
+    let after = account(&summary, &of_call().await.map_err(client_failure)?, &call).ok_or_else(unknown)?;
+    if !brought.is_taken(&after) {
+        return Err(Failure::usage(too_late(&after)));
     }
+    let since = client.facts(&summary.session, head).await.map_err(client_failure)?;
+    let queued = since.iter().any(|record| {
+        matches!(&record.event, Event::Queued { entry } if matches!(&entry.source, Source::Answer { ask } if *ask == brought.ask.ask))
+    });
+    Ok(brought.told_late(&after, queued))
 }
 
-/// Why an ask that is not open cannot be answered.
-async fn closed(client: &Local, id: &str) -> Failure {
-    let found = async {
-        let place = client.find_ask(id).await?;
-        let facts = client.facts_of(&place.summary.session, std::slice::from_ref(&place.call)).await?;
-        Ok::<_, ClientError>(account(&place.summary, &facts, &place.call))
-    };
-    match found.await {
-        Err(error) => client_failure(error),
-        Ok(None) => client_failure(ClientError::NoAsk(id.to_owned())),
-        Ok(Some(account)) => Failure::usage(too_late(&account)),
-    }
+/// The ask of a call as it was put.
+fn asked(summary: &Summary, facts: &[Record], account: &Account) -> Option<Ask> {
+    let wanted = &account.ask.as_ref()?.ask;
+    facts.iter().find_map(|record| match &record.event {
+        Event::Asked { ask, call, decision } if ask == wanted => {
+            let put = OpenAsk { ask: ask.clone(), call: call.clone(), at: record.at, decision: decision.clone() };
+            Some(Ask::new(summary, &put, facts, false))
+        }
+        _ => None,
+    })
 }
 
 fn too_late(account: &Account) -> String {
@@ -189,15 +208,39 @@ impl Brought {
         account.ask.as_ref().and_then(|asked| asked.answer.as_ref()).is_some_and(taken)
     }
 
-    fn told(&self) -> String {
-        let Self { ask, answer, delivered } = self;
-        let came = match answer {
+    /// What the answer means.
+    fn came(&self) -> String {
+        let Self { ask, answer, .. } = self;
+        match answer {
             Answer::Yes { scope: Scope::Once } => format!("allowed once: {}", ask.what),
             Answer::Yes { scope } => format!("allowed for the {}: {}", words::scope_word(*scope), ask.offers.join(", ")),
             Answer::No { say } if say.is_empty() => "refused; the model is told".to_owned(),
             Answer::No { .. } => "refused; the model is told why".to_owned(),
             Answer::Words { say } => format!("answered: {say}"),
+        }
+    }
+
+    /// The same of an answer to an ask whose call is over. `queued`: it waits to be said to the agent.
+    fn told_late(&self, account: &Account, queued: bool) -> String {
+        let Self { ask, answer, delivered } = self;
+        let came = match answer {
+            // Nothing runs by it.
+            Answer::Yes { scope: Scope::Once } => format!("yes to {}", ask.what),
+            Answer::No { .. } => "refused".to_owned(),
+            _ => self.came(),
         };
+        let how = account.outcome.unwrap_or("closed");
+        let then = match (queued, delivered) {
+            (true, Delivered::ToOwner) => "the agent is told at its next step".to_owned(),
+            (true, Delivered::Recorded) => format!("the agent is told when `posse sessions resume {}` goes on with it", ask.root),
+            (false, _) => format!("{} has ended and is not woken by it", ask.session),
+        };
+        safe(&format!("{}  came late: its call is over ({how}). {came}; {then}", ask.ask))
+    }
+
+    fn told(&self) -> String {
+        let Self { ask, delivered, .. } = self;
+        let came = self.came();
         let then = match delivered {
             Delivered::ToOwner => format!("{} goes on", ask.session),
             Delivered::Recorded => format!("nobody runs {0}: `posse sessions resume {0}` goes on with it", ask.session),

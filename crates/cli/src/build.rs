@@ -14,7 +14,7 @@ use posse_context::Environment;
 use posse_engine::{Hub, Lanes, Ulids, World};
 use posse_models::{Explorer, FactsOverride, ProviderSpec, Scripted};
 use posse_session::{Clock, Log, Model, Rule, Rules, SessionId, Timestamp, Verdict, key_of};
-use posse_store::Sqlite;
+use posse_store::{Outputs, Sqlite};
 use posse_tools::{Dialect, Keeper, LocalWorkspace};
 
 use crate::{
@@ -95,7 +95,7 @@ pub(crate) fn open_store(places: &Places) -> Result<Arc<Sqlite>, Failure> {
     Ok(Arc::new(store))
 }
 
-pub(crate) fn world(store: Arc<Sqlite>, config: &Config) -> Arc<World> {
+pub(crate) fn world(store: Arc<Sqlite>, places: &Places, config: &Config) -> Arc<World> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let mut limits: HashMap<String, usize> =
         config.concurrency.named.iter().map(|(name, count)| (name.clone(), usize::try_from(*count).unwrap_or(1))).collect();
@@ -112,11 +112,12 @@ pub(crate) fn world(store: Arc<Sqlite>, config: &Config) -> Arc<World> {
         clock,
         lanes: Arc::new(Lanes::new(limits)),
         live: Default::default(),
+        outputs: Arc::new(Outputs::new(spool_root(places))),
     })
 }
 
 pub(crate) fn hub(places: &Places, config: &Config) -> Result<Hub, Failure> {
-    Ok(Hub::new(world(open_store(places)?, config)))
+    Ok(Hub::new(world(open_store(places)?, places, config)))
 }
 
 /// The providers the world knows, as the configuration wants them.
@@ -216,7 +217,8 @@ pub(crate) fn dialect(config: &Config, flag: Option<&str>) -> Result<Dialect, Fa
     match name.as_str() {
         "posse" => Ok(Dialect::Posse),
         "opencode" => Ok(Dialect::OpenCode),
-        _ => Err(Failure::usage(format!("{place}: `{name}` is not a dialect of this version; choose posse or opencode"))),
+        "claude" => Ok(Dialect::Claude),
+        _ => Err(Failure::usage(format!("{place}: `{name}` is not a dialect of this version; choose posse, opencode or claude"))),
     }
 }
 
@@ -240,7 +242,7 @@ pub(crate) fn workspace_with(places: &Places, keeper: &Arc<Keeper>, readable: Ve
     let local = LocalWorkspace::new(&places.project, &places.cwd, keeper.clone())
         .map_err(|error| Failure::failed(format!("{}: {error}", places.cwd.display())))?;
     Ok(local
-        .with_readable_roots(std::iter::once(places.project_data_dir().join("spool")).chain(readable))
+        .with_readable_roots(std::iter::once(spool_root(places)).chain(readable))
         .with_private_roots([places.data_dir.clone()])
         .with_guarded_roots([places.data_dir.clone(), places.config_dir.clone()]))
 }
@@ -254,7 +256,12 @@ pub(crate) fn removed_by<'a>(book: &'a Rulebook, tool: &str) -> Option<&'a Rule>
 }
 
 pub(crate) fn spool(places: &Places, session: &SessionId) -> PathBuf {
-    places.project_data_dir().join("spool").join(session.as_str())
+    spool_root(places).join(session.as_str())
+}
+
+/// One folder per session, which every session may read.
+fn spool_root(places: &Places) -> PathBuf {
+    places.project_data_dir().join("spool")
 }
 
 pub(crate) fn environment(places: &Places, model: &str) -> Environment {

@@ -2,7 +2,7 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use posse_config::{ModelChoice, Overrides, Places};
+use posse_config::{ModelChoice, Overrides, Places, format_duration};
 use posse_session::{CallId, CommandLine, Ended, Workspace as _};
 use posse_tools::{Keeper, LocalWorkspace};
 use serde_json::json;
@@ -38,6 +38,7 @@ pub(crate) async fn doctor(format: Listing) -> Result<Exit, Failure> {
     let places = build::places(None)?;
     let mut findings = vec![configuration(&places), data(&places), processes(&places).await, git()];
     findings.extend(models(&places));
+    findings.extend(delegation(&places));
     let bad = findings.iter().any(|finding| finding.health == Health::Bad);
     if format == Listing::Json {
         let rows: Vec<_> =
@@ -112,6 +113,34 @@ async fn processes(places: &Places) -> Finding {
         Ok(other) => bad(format!("`true` ended with {other:?}")),
         Err(_) => bad(format!("`true` did not end within {} s", PROCESS_MAX.as_secs())),
     }
+}
+
+/// What holds for agents that work for others: how many requests at once, how long, how many.
+fn delegation(places: &Places) -> Vec<Finding> {
+    let Ok(config) = build::configuration(places, &How::default()) else { return Vec::new() };
+    let good = |what: &'static str, words: String| Finding { what, health: Health::Good, words };
+    let named = config.concurrency.named.iter().map(|(name, count)| format!("{count} at once to {name}"));
+    let others = if config.concurrency.named.is_empty() { "at once to a provider" } else { "to any other" };
+    let lanes: Vec<String> = named.chain([format!("{} {others}", config.concurrency.default)]).collect();
+    let background = match (config.background(), config.auto_background_after()) {
+        (false, _) => "off: tasks and shells always hold up their caller".to_owned(),
+        (true, None) => "on, where a model or a definition wants it".to_owned(),
+        (true, Some(after)) => format!("on; a task that has run in the foreground goes there after {}", format_duration(after)),
+    };
+    let limits = &config.limits;
+    let times = [
+        ("no sign of life", limits.idle),
+        ("in all", limits.wall),
+        ("one model call", limits.step),
+        ("a silent stream", limits.stream_idle),
+    ];
+    let times = times.map(|(what, time)| format!("{} {what}", format_duration(time))).join(", ");
+    let counts = format!("{} deep, {} tasks of one session, {} tasks in a tree", limits.depth, limits.children, limits.tree);
+    vec![
+        good("requests", lanes.join(", ")),
+        good("background", background),
+        good("limits", format!("{counts}; of one round at most {times}")),
+    ]
 }
 
 fn git() -> Finding {

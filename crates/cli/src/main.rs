@@ -24,6 +24,7 @@ mod run;
 mod sessions;
 mod signals;
 mod summary;
+mod tasks;
 #[cfg(test)]
 mod testing;
 mod trace;
@@ -62,15 +63,9 @@ async fn dispatch(args: args::Args) -> Result<Exit, Failure> {
         Some(args::Cmd::Run(options)) => run::run(options).await,
         Some(args::Cmd::Sessions(command)) => sessions::sessions(command).await,
         Some(args::Cmd::Agents(command)) => agents::agents(command).await,
-        Some(args::Cmd::Tasks(tasks)) => {
-            let list = match tasks.command {
-                Some(args::TasksCmd::List(list)) => list,
-                None => tasks.list,
-            };
-            sessions::tasks::list(list.session.as_deref(), list.format).await
-        }
+        Some(args::Cmd::Tasks(args)) => tasks::tasks(args).await,
         Some(args::Cmd::Asks(command)) => asks::asks(command).await,
-        Some(args::Cmd::Why { id, format }) => why::why(&id, format).await,
+        Some(args::Cmd::Why { id, agent, format }) => why::why(&id, agent.as_deref(), format).await,
         Some(args::Cmd::Rules(command)) => rules::rules(command).await,
         Some(args::Cmd::Config(command)) => configure::config(command),
         Some(args::Cmd::Trust { dir, format }) => trust::trust(dir, format),

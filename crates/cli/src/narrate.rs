@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use posse_api::{Lines, Node, delta_line, progress_line, words};
+use posse_api::{Lines, Node, WaitsFor, delta_line, progress_line, words};
 use posse_engine::{Hub, Shown, World, restore};
 use posse_session::{BoxFuture, Event, Progress, Record, Seq, SessionId, Summary, To, key_of};
 use tokio::{sync::oneshot, task::JoinHandle};
@@ -68,6 +68,7 @@ impl Narrator {
             began: Instant::now(),
             head: Head::Unsaid,
             calls: Vec::new(),
+            waited: Default::default(),
             at_work: false,
             out,
         };
@@ -139,6 +140,8 @@ struct Teller {
     head: Head,
     /// Open calls of the root: id, what they do, since when.
     calls: Vec<(String, String, Instant)>,
+    /// What was waited for after the answer at the last look, and how long the root's log was; whether it was said.
+    waited: (Seq, String, bool),
     /// Agents below the root may be at work: the tree is looked at.
     at_work: bool,
     out: Out,
@@ -192,7 +195,7 @@ impl Teller {
         let Ok(tree) = self.world.log.summaries(Some(&self.session)).await else { return };
         self.team.rest(&tree);
         self.at_work = 1 < tree.len();
-        for summary in tree.iter().filter(|summary| self.stream && summary.session != self.session) {
+        for summary in tree.iter().filter(|summary| summary.session != self.session) {
             let followed = Followed { calls: summary.calls, ..Followed::from(&summary.session, summary.head) };
             self.followed.insert(summary.session.clone(), followed);
         }
@@ -230,7 +233,20 @@ impl Teller {
 
     async fn fact(&mut self, session: &SessionId, record: &Record) {
         match &record.event {
-            Event::TaskStarted { .. } => self.at_work = true,
+            Event::TaskStarted { task, wait, .. } => {
+                self.at_work = true;
+                self.team.set_background(task, !wait);
+            }
+            Event::TaskResumed { task, .. } => {
+                self.at_work = true;
+                self.team.set_background(task, true);
+            }
+            Event::Detached { task } => {
+                self.team.set_background(task, true);
+                self.tell_detached(task);
+            }
+            Event::Kept { .. } => self.at_work = true,
+            Event::ModelChanged { model, why } => self.tell_model(session, model.as_deref(), why).await,
             // A task's own last facts are older than the notice of its end.
             Event::TaskEnded { task, .. } if self.stream => drop(self.read(task).await),
             _ => {}
@@ -251,9 +267,12 @@ impl Teller {
         let mut tree = self.world.log.summaries(Some(&self.session)).await.ok()?;
         // Who started somebody is older, and ids sort as they were given.
         tree.sort_by(|a, b| a.session.cmp(&b.session));
-        self.at_work = tree.iter().any(|summary| 0 < summary.open_tasks || summary.session != self.session && !summary.is_over());
-        if self.stream {
-            for summary in &tree {
+        self.at_work = tree
+            .iter()
+            .any(|summary| 0 < summary.open_tasks || !summary.kept.is_empty() || summary.session != self.session && !summary.is_over());
+        for summary in &tree {
+            // Whoever has started others knows which of them nobody waits for.
+            if self.stream || 0 < summary.tasks_started || summary.stand_in.is_some() {
                 self.follow(summary).await;
             }
         }
@@ -268,6 +287,7 @@ impl Teller {
                 }
                 _ => news.iter().for_each(|line| to_stderr(line)),
             }
+            self.tell_waiting(&tree);
         }
         Some(tree)
     }
@@ -278,7 +298,8 @@ impl Teller {
             self.read(&summary.session).await;
         }
         let Some(followed) = self.followed.get_mut(&summary.session) else { return };
-        if followed.calls != summary.calls
+        if self.stream
+            && followed.calls != summary.calls
             && !summary.is_over()
             && let Some(line) = progress_line(summary)
         {
@@ -335,6 +356,40 @@ impl Teller {
             Event::TaskEnded { to: To::Call { call }, .. } => self.calls.retain(|(open, ..)| *open != call.0),
             _ => {}
         }
+    }
+
+    /// Once the answer is there, what it still takes: said when it changes.
+    fn tell_waiting(&mut self, tree: &[Summary]) {
+        let root = tree.iter().find(|summary| summary.session == self.session);
+        let waits = root.filter(|root| root.last_reply.is_some()).and_then(|root| posse_api::waits(root, true, self.world.clock.now()));
+        let what = waits.filter(|waits| root.is_some_and(|root| root.open_calls == 0) && waits.is_for_background());
+        // A shell lives no longer than this process; a task can go on in another.
+        let then = if what.as_ref().is_some_and(|waits| waits.what == WaitsFor::Shells) { "ends it" } else { "leaves it open" };
+        let (head, words) = (root.map_or(0, |root| root.head), what.map_or(String::new(), |waits| waits.words));
+        let (head_before, before, was_said) = std::mem::take(&mut self.waited);
+        // Between two steps it looks the same for a moment; and whoever has more to say may wait again.
+        let stays = !words.is_empty() && (was_said || (head == head_before && words == before));
+        if stays && !was_said {
+            self.lasting(&format!("  waiting for {} (Ctrl-C {then})", safe(&words)));
+        }
+        self.waited = (head, words, stays);
+    }
+
+    fn tell_detached(&mut self, task: &SessionId) {
+        if self.lines {
+            self.lasting(&format!("  {task} goes on in the background"));
+        }
+    }
+
+    /// Another model answers: whoever pays for it should know.
+    async fn tell_model(&mut self, session: &SessionId, model: Option<&str>, why: &str) {
+        if !self.lines {
+            return;
+        }
+        let views = self.world.log.summaries(Some(&self.session)).await.unwrap_or_default();
+        let agent = views.iter().find(|summary| summary.session == *session).map_or(String::new(), |summary| summary.agent.clone());
+        let then = model.map_or_else(|| "going on with its own model".to_owned(), |model| format!("going on with {model}"));
+        self.lasting(&safe(&format!("  ! {agent}: {why}; {then}")));
     }
 
     /// A line about the root, under the one that names it.

@@ -8,7 +8,7 @@ use posse_engine::{Handle, Hub, OpenError, RunError};
 use posse_models::Explorer;
 use posse_server::Local;
 use posse_session::{
-    Agent, Birth, By, CallState, Command, Delivery, Entry, EntryId, Event, Hold, Kind, Letter, Limit, Limits, Model, ModelFailure, Part,
+    Agent, Birth, By, Command, Delivery, Entry, EntryId, Event, Hold, Kind, Letter, LetterId, Limit, Limits, Model, ModelFailure, Part,
     Priority, Record, Seq, Session, SessionId, Source, Status, Summary, Voice,
 };
 use posse_tools::Shells;
@@ -31,6 +31,9 @@ const TITLE_CHARS_MAX: usize = 80;
 
 /// After Ctrl-C the process is gone within two seconds, whatever its tools do.
 const INTERRUPT_MAX: Duration = Duration::from_millis(1_500);
+
+/// How long whoever works in the background may take to put it down.
+const PAUSE_MAX: Duration = Duration::from_millis(1_200);
 
 /// How often a sender looks whether the process it wrote to still lives.
 const OWNER_LOOK: Duration = Duration::from_millis(200);
@@ -63,6 +66,26 @@ pub(crate) async fn resume(id: &str, how: How) -> Result<Exit, Failure> {
     desk.at(&summary)?.go_on(&summary, None).await
 }
 
+/// Brings a letter to a task of a tree that nobody runs: it waits in the inbox, and whoever opens the tree takes it in.
+/// Goes on until the tree is at rest, like [`resume`].
+pub(crate) async fn deliver(task: &Summary, letter: Letter, how: How) -> Result<Exit, Failure> {
+    let places = build::places(how.cwd.as_deref())?;
+    let config = build::configuration(&places, &how)?;
+    build::warn(&config, how.quiet);
+    let desk = Desk::new(places, config, how)?;
+    let root = desk.find(task.root.as_str()).await?;
+    let desk = desk.at(&root)?;
+    let (inbox, id) = (desk.hub.world().inbox.clone(), LetterId::fresh(&*desk.hub.world().ids));
+    let posted = posse_session::Posted { id: id.clone(), root: root.session.clone(), to: task.session.clone(), letter };
+    inbox.post(posted).await.map_err(|error| open_failure(OpenError::from(error)))?;
+    let done = desk.go_on(&root, None).await;
+    if done.is_err() {
+        // Said once more it would be said twice. If it was taken in, it is not there any more.
+        let _ = inbox.withdraw(&id).await;
+    }
+    done
+}
+
 /// One invocation: what it was told, and the world it works in.
 struct Desk {
     places: Places,
@@ -84,7 +107,7 @@ impl Desk {
         let client = Local::new(hub.world().clone());
         Ok(Self {
             asker: Asker::new(&how),
-            shells: Arc::default(),
+            shells: Arc::new(if config.background() { Shells::default() } else { Shells::default().without_background() }),
             places,
             config,
             how,
@@ -261,18 +284,26 @@ impl Desk {
     async fn drive(mut self, handle: Handle, since: Since, narrator: Narrator) -> Result<Exit, Failure> {
         let mut signals = Signals::listen().map_err(|error| Failure::failed(format!("signals: {error}")))?;
         let session = handle.id().clone();
-        let mut limits = Deadlines::new(&self.how, &self.config);
+        let mut limits = Deadline::new(&self.how);
+        let mut interrupted = false;
         let ended = loop {
             let settled = tokio::select! {
                 settled = handle.settled() => settled,
-                () = signals.next() => break interrupt(&handle, &mut signals).await,
-                () = self.out.broken() => break interrupt(&handle, &mut signals).await,
+                () = signals.next() => {
+                    interrupted = true;
+                    break interrupt(&handle, &mut signals).await;
+                }
+                () = self.out.broken() => {
+                    interrupted = true;
+                    break interrupt(&handle, &mut signals).await;
+                }
                 never = self.asker.serve(&handle, &*self.hub.world().log) => match never {},
-                words = limits.reached(&handle, &self.hub) => {
+                words = limits.reached() => {
                     // A run that has just ended needs no limit.
                     let _ = handle.limit(Limit::Time, words).await;
                     continue;
                 }
+                () = waited_enough(&handle, self.how.wait_background) => break self.leave_the_rest(&handle).await,
             };
             match settled {
                 // Words may have come in by letter meanwhile: then it goes on.
@@ -284,6 +315,7 @@ impl Desk {
         self.say_what_ends();
         handle.close().await;
         match ended {
+            Some(Ok(_)) if interrupted => self.conclude(Ended::Interrupted, &session, since, narrator).await,
             Some(Ok(settled)) => self.conclude(Ended::Settled(&settled), &session, since, narrator).await,
             Some(Err(error)) => self.broken(&session, since, error, narrator).await,
             None => {
@@ -292,6 +324,22 @@ impl Desk {
                 std::process::exit(130)
             }
         }
+    }
+
+    /// The answer is there and what runs in the background takes too long: it stays open for whoever goes on with it.
+    async fn leave_the_rest(&self, handle: &Handle) -> Option<Result<Arc<Session>, RunError>> {
+        let left = handle.session();
+        if let Ok(Some(session)) = &left
+            && !self.how.quiet
+        {
+            let (tasks, shells) = (session.tasks().len(), session.kept().len());
+            let id = session.id();
+            to_stderr(&format!(
+                "posse: not waiting for {tasks} background tasks and {shells} shells; `posse sessions resume {id}` goes on with the tasks"
+            ));
+        }
+        handle.pause(PAUSE_MAX).await;
+        left.transpose()
     }
 
     /// Background shells do not outlive this process; whoever had them started should know.
@@ -320,7 +368,7 @@ impl Desk {
         let tree = self.tree(session).await?;
         let (status, error) = match ended {
             Ended::Settled(session) => status_of(session),
-            Ended::Forced => (RunStatus::Interrupted, Some("interrupted".to_owned())),
+            Ended::Interrupted | Ended::Forced => (RunStatus::Interrupted, Some("interrupted".to_owned())),
         };
         let mut report = report(status, error, &tree, &facts, since);
         for below in tree.iter().filter(|below| below.session != *session && 0 < below.denied) {
@@ -348,7 +396,7 @@ impl Desk {
             let since = self.heads.get(&below.session).copied().unwrap_or(0);
             let facts = self.client.facts(&below.session, since).await.map_err(client_failure)?;
             let ended = facts.iter().find_map(|record| match &record.event {
-                Event::LimitReached { limit: Limit::Cost | Limit::Tokens | Limit::Time, words } => Some(words.clone()),
+                Event::LimitReached { limit: Limit::Cost | Limit::Tokens | Limit::Time, words, own: false } => Some(words.clone()),
                 _ => None,
             });
             if let Some(words) = ended {
@@ -477,6 +525,8 @@ impl Desk {
 /// How a session ended, as far as this process knows.
 enum Ended<'a> {
     Settled(&'a Session),
+    /// The user ended it, and it came to rest, or what is left of it was put down.
+    Interrupted,
     /// It would not end in time.
     Forced,
 }
@@ -489,65 +539,42 @@ enum Posted {
     OwnerGone,
 }
 
-/// The clocks a turn runs against; each rings once.
-struct Deadlines {
-    total: Option<(tokio::time::Instant, String)>,
-    idle: Option<Duration>,
-}
+/// The clock of the whole run; it rings once. What a turn or a task may take is watched where it runs.
+struct Deadline(Option<(tokio::time::Instant, String)>);
 
-impl Deadlines {
-    fn new(how: &How, config: &Config) -> Self {
-        let now = tokio::time::Instant::now();
-        let words = |limit: Duration, key: &str| format!("the time limit of {} is used up ({key})", posse_config::format_duration(limit));
-        let wall = config.limits.wall;
-        let total = match how.timeout {
-            Some(limit) if limit <= wall => (now + limit, words(limit, "--timeout")),
-            _ => (now + wall, words(wall, "limits.wall")),
-        };
-        Self { total: Some(total), idle: Some(config.limits.idle) }
+impl Deadline {
+    fn new(how: &How) -> Self {
+        let words = |limit: Duration| format!("the time limit of {} is used up (--timeout)", posse_config::format_duration(limit));
+        Self(how.timeout.map(|limit| (tokio::time::Instant::now() + limit, words(limit))))
     }
 
-    /// Ready, with words, when a limit is reached.
-    async fn reached(&mut self, handle: &Handle, hub: &Hub) -> String {
-        let total = async {
-            match &self.total {
-                Some((at, _)) => tokio::time::sleep_until(*at).await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            () = total => self.total.take().map(|(_, words)| words).unwrap_or_default(),
-            limit = idle(handle, hub, self.idle) => {
-                self.idle = None;
-                format!("nothing happened for {} (limits.idle)", posse_config::format_duration(limit))
-            }
+    /// Ready, with words, when the time is over.
+    async fn reached(&mut self) -> String {
+        match &self.0 {
+            Some((at, _)) => tokio::time::sleep_until(*at).await,
+            None => std::future::pending().await,
         }
+        self.0.take().map(|(_, words)| words).unwrap_or_default()
     }
 }
 
-/// Ready when neither a fact nor a live byte came for so long. Who waits for a person is not idle.
-async fn idle(handle: &Handle, hub: &Hub, limit: Option<Duration>) -> Duration {
-    let Some(limit) = limit else { return std::future::pending().await };
-    let mut live = hub.world().live.listen();
+/// Ready when the session has had nothing to do but to wait for what runs in the background, for so long in one piece.
+async fn waited_enough(handle: &Handle, most: Option<Duration>) {
+    let Some(most) = most else { return std::future::pending().await };
     loop {
-        let sign_of_life = async {
-            tokio::select! {
-                _ = live.recv() => {}
-                () = handle.changed() => {}
+        if handle.only_waits().await.is_err() {
+            return std::future::pending().await;
+        }
+        let only_waits = || handle.session().is_ok_and(|session| session.is_some_and(|session| session.only_waits()));
+        let busy_again = async {
+            while only_waits() {
+                handle.changed().await;
             }
         };
-        if tokio::time::timeout(limit, sign_of_life).await.is_err() && !waits_for_a_person(handle) {
-            return limit;
+        if tokio::time::timeout(most, busy_again).await.is_err() && only_waits() {
+            return;
         }
     }
-}
-
-/// Whether nothing is going on but asks that are not answered yet.
-fn waits_for_a_person(handle: &Handle) -> bool {
-    let waits = |call: &posse_session::OpenCall| matches!(call.state, CallState::Asked { .. } | CallState::Waiting { .. });
-    let sessions = handle.sessions();
-    let asked = sessions.iter().any(|session| session.open_asks().next().is_some());
-    asked && sessions.iter().all(|session| session.step().is_none() && session.calls().iter().all(waits))
 }
 
 /// Ctrl-C: ends the turn. A second one, or a tool that will not end, does not keep the process: then there is no session
@@ -555,7 +582,9 @@ fn waits_for_a_person(handle: &Handle) -> bool {
 async fn interrupt(handle: &Handle, signals: &mut Signals) -> Option<Result<Arc<Session>, RunError>> {
     let ended = async {
         handle.interrupt().await?;
-        handle.settled().await
+        // What runs in the background is put down and stays open.
+        tokio::join!(handle.pause(PAUSE_MAX), handle.only_waits()).1?;
+        handle.session().transpose().unwrap_or(Err(RunError::Moved))
     };
     tokio::select! {
         ended = ended => Some(ended),

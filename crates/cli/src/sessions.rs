@@ -1,8 +1,7 @@
 //! `posse sessions`: what was run here, and what to do with it.
 
 pub(crate) mod export;
-pub(crate) mod tasks;
-mod tree;
+pub(crate) mod tree;
 
 use std::collections::HashSet;
 
@@ -16,7 +15,7 @@ use crate::{
     build,
     exit::{Exit, Failure},
     print::{flat, safe, to_stderr, to_stdout},
-    run, summary, undo,
+    run, summary, tasks, undo,
     wardrobe::{Circumstances, Wardrobe},
 };
 
@@ -39,7 +38,7 @@ async fn list(format: Listing) -> Result<Exit, Failure> {
     let places = build::places(None)?;
     let here = places.cwd.display().to_string();
     let roots: Vec<Summary> = if places.project_data_dir().join("posse.db").exists() {
-        let client = Local::new(build::world(build::open_store(&places)?, &build::configuration(&places, &How::default())?));
+        let client = Local::new(build::world(build::open_store(&places)?, &places, &build::configuration(&places, &How::default())?));
         let all = client.sessions().await.map_err(run::client_failure)?;
         all.into_iter().filter(|summary| summary.kind == Some(Kind::Root) && summary.directory == here).collect()
     } else {
@@ -69,7 +68,7 @@ async fn list(format: Listing) -> Result<Exit, Failure> {
 
 async fn show(id: &str, format: Listing) -> Result<Exit, Failure> {
     let places = build::places(None)?;
-    let client = Local::new(build::world(build::open_store(&places)?, &build::configuration(&places, &How::default())?));
+    let client = Local::new(build::world(build::open_store(&places)?, &places, &build::configuration(&places, &How::default())?));
     let summary = client.find(id).await.map_err(run::client_failure)?;
     let facts = client.facts(&summary.session, 0).await.map_err(run::client_failure)?;
     let mut tasks = tree::nodes(&client, &summary).await?;
@@ -116,6 +115,11 @@ async fn stop(id: &str) -> Result<Exit, Failure> {
     }
     if hub.read(&summary.session).await.map_err(run::open_failure)?.0.is_settled() {
         to_stdout(&format!("{} was not running", summary.session));
+        return Ok(Exit::Done);
+    }
+    // Its parent is not to go on because of it, so it is not opened.
+    if summary.session != summary.root {
+        to_stdout(&tasks::halt(&client, &summary).await?);
         return Ok(Exit::Done);
     }
     // No model is called in a session that is being stopped, so any model will do.

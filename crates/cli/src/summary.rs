@@ -27,7 +27,7 @@ pub(crate) async fn show(id: &str, format: Listing) -> Result<Exit, Failure> {
     let setting = Setting::here()?;
     let disabled = || Failure::usage(format!("the agent `{AGENT}` is disabled here; `posse sessions show {id}` prints the session itself"));
     let agent = setting.agents.get(AGENT).cloned().ok_or_else(disabled)?;
-    let client = Local::new(build::world(build::open_store(&setting.places)?, &setting.config));
+    let client = Local::new(build::world(build::open_store(&setting.places)?, &setting.places, &setting.config));
     let summary = client.find(id).await.map_err(client_failure)?;
     let model = setting.model(None, &agent, "`--summary`")?;
     let facts = client.facts(&summary.session, 0).await.map_err(client_failure)?;

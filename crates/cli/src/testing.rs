@@ -72,6 +72,7 @@ pub(crate) async fn with_open_asks(count: usize) -> Project {
         ids: Arc::new(Ulids::new(Arc::new(SystemClock))),
         lanes: Arc::new(Lanes::new(Default::default())),
         live: Default::default(),
+        outputs: Arc::new(posse_store::Outputs::new(Default::default())),
     };
     let root = SessionId::new("ses_01");
     let recipe = Recipe { agent: "build".into(), model: "m".into(), ..Recipe::default() };

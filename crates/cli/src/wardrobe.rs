@@ -13,9 +13,9 @@ use posse_context::Instruction;
 use posse_engine::{Outfit, Outfits};
 use posse_models::Explorer;
 use posse_session::{
-    Agent, Asking, Birth, Head, Mode, Model, Params, Recipe, Rule, Rules, SessionId, Tool, Touch, Verdict, Voice, Workspace, judge, key_of,
+    Agent, Asking, Birth, Head, Limits, Mode, Model, Params, Recipe, Rule, Rules, SessionId, Tool, Touch, Verdict, Voice, Workspace, judge, key_of,
 };
-use posse_tools::{Callable, Delegation, Dialect, FoundSkill, Keeper, LocalWorkspace, Shells, SkillTool, Standing};
+use posse_tools::{Callable, Delegation, Dialect, FoundSkill, Keeper, LocalWorkspace, Shells, SkillTool, Standing, Switches, messengers};
 
 use crate::{
     build::{self, CALLS_MAX, removed_by},
@@ -137,7 +137,7 @@ impl Wardrobe {
     /// The recipe of a session that begins with this agent.
     pub(crate) fn recipe_of(&self, agent: &Agent, model: String) -> Recipe {
         let definition = serde_json::to_string(agent).unwrap_or_default();
-        Recipe { agent: agent.name.clone(), model, steps_max: agent.steps, definition: definition.into() }
+        Recipe { agent: agent.name.clone(), model, steps_max: agent.steps, background: agent.background, definition: definition.into() }
     }
 
     /// The model of a name that was recorded or resolved.
@@ -229,17 +229,23 @@ impl Wardrobe {
         // What an ancestor may not do, its tasks may not.
         let whole = Rulebook { rules: book.rules.clone(), ceiling: book.ceiling.iter().chain(&birth.ceiling).cloned().collect() };
         let is_child = birth.parent.is_some();
-        let depth_max = self.depth_max();
+        let limits = self.config.limits_for(&agent);
+        let depth_max = limits.depth.map_or(self.depth_max(), |own| own.min(self.depth_max()));
         let mut tools = self.tools.clone();
         let delegation = self.delegation(&book, &birth.ceiling);
         let delegates = delegation.has_agents() && birth.depth < depth_max;
         tools.push(Arc::new(delegation));
+        let messengers = messengers(self.circumstances.dialect, &self.circumstances.shells);
+        let speaks_to_tasks = |name: &str| messengers.iter().any(|tool| tool.spec().name == name);
+        tools.extend(messengers.iter().cloned());
         tools.extend(self.skill_tool(&book, &birth.ceiling));
         tools.sort_by(|one, other| one.spec().name.cmp(&other.spec().name));
         let offered = |name: &str| {
             let key = key_of(name);
             let of_child = match key {
                 "task" => delegates && (!is_child || agent.speaks_of("task")),
+                "bash_output" | "kill_shell" if !self.circumstances.shells.background() => false,
+                key if speaks_to_tasks(key) => delegates && (!is_child || agent.speaks_of("task")),
                 "todowrite" | "todoread" => !is_child || agent.speaks_of("todowrite"),
                 // Where nobody can answer, a question is not offered.
                 "question" => self.circumstances.asking == Asking::Open && (!is_child || agent.speaks_of("question")),
@@ -289,15 +295,34 @@ impl Wardrobe {
             },
             strict_shell: reads_only || (mode == PermissionMode::Bypass && agent.native && agent.name == "plan"),
             spool: std::path::PathBuf::new(),
-            stream_idle: self.config.limits.stream_idle,
-            step_max: self.config.limits.step,
+            stream_idle: limits.stream_idle,
+            step_max: limits.step,
+            wall: limits.wall,
+            idle: limits.idle,
+            detach_after: self.config.auto_background_after(),
+            background: self.config.background(),
+            own_limits: Limits { cost_usd: limits.cost_usd, tokens: limits.tokens, ..Limits::default() },
+            fallbacks: self.fallbacks(&agent, &birth.recipe.model),
             calls_max: CALLS_MAX,
             depth_max,
-            children_max: self.config.limits.children,
+            children_max: limits.children,
             initial: agent.initial_prompt.clone(),
             delegation: self.circumstances.dialect.tool().to_owned(),
             expander: Some(self.typist.clone()),
         })
+    }
+
+    /// Who answers when an agent's own model is overloaded; what cannot be used is named and passed over.
+    fn fallbacks(&self, agent: &Agent, own: &str) -> Vec<String> {
+        let mut models: Vec<String> = Vec::new();
+        for named in self.config.fallbacks_for(agent) {
+            match self.usable(&named) {
+                Ok(model) if model == own || models.contains(&model) => {}
+                Ok(model) => models.push(model),
+                Err(words) => self.report(&format!("posse: {}: fallback of {}: {words}", agent.origin, agent.name)),
+            }
+        }
+        models
     }
 
     /// The tool that loads skills, as an agent with these rights sees it; none where there are none.
@@ -347,7 +372,8 @@ impl Wardrobe {
             };
             Callable { name: agent.name.clone(), description: agent.description.clone(), aliases: agent.aliases.clone(), standing }
         };
-        Delegation::new(self.circumstances.dialect, self.agents.list().iter().map(callable))
+        let switches = Switches { background: self.config.background() };
+        Delegation::new(self.circumstances.dialect, self.agents.list().iter().map(callable), switches)
     }
 }
 

@@ -1,34 +1,41 @@
-//! `posse why`: explains a call, an ask, a session, or a tool that is not there, from the log and the rules in force.
+//! `posse why`: explains a call, an ask, a session or task, or a tool that is not there, from the log and the rules in force.
 //!
 //! Everything said of the past is a recorded fact; only what is said of missing tools is about the rules of today.
 
+mod task;
+mod tools;
+
 use std::path::Path;
 
-use posse_api::{Account, Ask, Client as _, Place, account, words};
-use posse_config::{Places, Rulebook};
-use posse_engine::read_all;
+use posse_api::{Account, Ask, Client as _, ClientError, History, Place, Waits, account, words};
+use posse_config::Places;
 use posse_server::Local;
 use posse_session::{
-    AskId, By, CallId, Clock as _, Event, Granted, Head, Outcome, Record, Rule, Scope, Session, SessionId, Summary, Timestamp, key_of,
+    Agent, AskId, Birth, By, CallId, Clock as _, Event, Granted, Head, Outcome, Record, Scope, Session, SessionId, Summary, Timestamp,
 };
 use serde::Serialize;
 
+use self::tools::{Book, MissingTool, Post};
 use crate::{
     args::{How, Listing},
     asks, build,
     exit::{Exit, Failure},
     print::{safe, to_stdout},
-    run::{client_failure, open_failure},
+    run::client_failure,
+    tasks,
 };
 
 /// Denied calls of a session that are listed; `sessions show` has them all.
 const DENIED_MAX: usize = 50;
 
-pub(crate) async fn why(id: &str, format: Listing) -> Result<Exit, Failure> {
+pub(crate) async fn why(id: &str, agent: Option<&str>, format: Listing) -> Result<Exit, Failure> {
     let places = build::places(None)?;
     let is = |prefix: &str| id.starts_with(prefix);
     if !(is(CallId::PREFIX) || is(AskId::PREFIX) || is(SessionId::PREFIX)) {
-        return tool(id, &places, format);
+        return match tools::tool(id, agent, &places, format)? {
+            Some(exit) => Ok(exit),
+            None => other(id, &places, format).await,
+        };
     }
     let unknown = || Failure::usage(format!("{id} was not found: this project has no sessions yet"));
     let client = asks::client(&places)?.ok_or_else(unknown)?;
@@ -92,6 +99,12 @@ fn when(at: Timestamp) -> String {
     zoned.map_or_else(|| format!("{ago} ago"), |time| format!("{time} ({ago} ago)"))
 }
 
+/// `12:00:00`, in the time of this machine.
+fn clock_time(at: Timestamp) -> String {
+    let local = i64::try_from(at.0).ok().and_then(|millis| jiff::Timestamp::from_millisecond(millis).ok());
+    local.map_or_else(String::new, |time| time.to_zoned(jiff::tz::TimeZone::system()).strftime("%H:%M:%S").to_string())
+}
+
 #[derive(Serialize)]
 struct SessionAccount {
     session: Summary,
@@ -106,6 +119,14 @@ struct SessionAccount {
     granted: Vec<Granted>,
     denied: Vec<Denied>,
     missing_tools: Vec<MissingTool>,
+    /// What it waits for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waits: Option<Waits>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rights: Option<Rights>,
+    /// Of a task: its rounds, and where their ends went.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    task: Option<History>,
 }
 
 #[derive(Serialize)]
@@ -117,26 +138,19 @@ struct Denied {
     by: &'static str,
 }
 
-#[derive(Serialize)]
-struct MissingTool {
-    tool: String,
-    /// The rule of today that removes it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    rule: Option<String>,
-    #[serde(skip_serializing_if = "String::is_empty")]
-    origin: String,
-    why: String,
-}
-
 async fn session(summary: &Summary, client: &Local, places: &Places, format: Listing) -> Result<Exit, Failure> {
     let store = build::open_store(places)?;
     let log: &dyn posse_session::Log = &*store;
-    let records = read_all(log, &summary.session, 0).await.map_err(|error| open_failure(error.into()))?;
+    let records = client.facts(&summary.session, 0).await.map_err(client_failure)?;
+    let running = client.is_run(&summary.root).await.map_err(client_failure)?;
     let folded = Session::fold(summary.session.clone(), &records);
     let mut open_asks = client.asks().await.map_err(client_failure)?;
     open_asks.retain(|ask| ask.session == summary.session);
     let found = SessionAccount {
-        running: client.is_run(&summary.root).await.map_err(client_failure)?,
+        running,
+        waits: waits_in(summary, running, places)?,
+        rights: rights(&folded, places)?,
+        task: task::told(summary, &records, client, running).await?,
         hold: folded.hold().map(words::hold),
         error: folded.round().error.clone(),
         open_asks,
@@ -164,6 +178,14 @@ fn described(found: &SessionAccount) -> Vec<String> {
             if found.running { ", a process runs it" } else { ", no process runs it" }
         ),
     ];
+    if let Some(waits) = &found.waits {
+        let run = waits.run.as_ref().map_or(String::new(), |run| format!("; {run}"));
+        lines.push(format!("  waits    for {}{run}", waits.words));
+    }
+    lines.extend(session.stand_in.iter().map(|model| format!("  model    {model} answers in place of {}", session.model)));
+    lines.extend(session.kept.iter().map(|(call, title)| format!("  shell    {call} goes on in the background: {title}")));
+    lines.extend(found.task.iter().flat_map(task::lines));
+    lines.extend(found.rights.iter().flat_map(|rights| rights_lines(rights, &session.agent)));
     lines.extend(found.hold.map(|hold| format!("  held     {hold}")));
     if !found.error.is_empty() {
         lines.push(format!("  error    {}", found.error));
@@ -177,6 +199,14 @@ fn described(found: &SessionAccount) -> Vec<String> {
     }
     lines.extend(found.missing_tools.iter().map(|missing| format!("  without  {}: {}", missing.tool, missing.why)));
     lines
+}
+
+/// What a session waits for, with the lane's name if it is that.
+fn waits_in(summary: &Summary, running: bool, places: &Places) -> Result<Option<Waits>, Failure> {
+    let config = build::configuration(places, &How::default())?;
+    let mut node = posse_api::tree(std::slice::from_ref(summary), &summary.session, running, build::SystemClock.now());
+    posse_api::name_lanes(&mut node, |model| tasks::lane_of(&config, model));
+    Ok(node.pop().and_then(|node| node.waits))
 }
 
 /// What answers allow in this session: its own, and those that reach it from elsewhere.
@@ -209,77 +239,108 @@ fn denied(summary: &Summary, records: &[Record]) -> Vec<Denied> {
         .collect()
 }
 
-/// Tools that the model of this session is not shown. What it was shown is recorded; which rule removes the others is
-/// asked of the rules of today, in the folder where the session works.
+/// Tools that the model of this session is not shown. What it was shown is recorded; what removes the others is asked of
+/// the rules of today, in the folder where the session works.
 async fn missing(session: &Session, log: &dyn posse_session::Log, places: &Places) -> Result<Vec<MissingTool>, Failure> {
-    let directory = session.birth().map(|birth| birth.directory.clone()).unwrap_or_default();
-    let elsewhere = Path::new(&directory).is_dir() && Path::new(&directory) != places.cwd;
-    let places = if elsewhere { build::places(Some(Path::new(&directory)))? } else { places.clone() };
+    let Some(birth) = session.birth() else { return Ok(Vec::new()) };
+    let directory = Path::new(&birth.directory);
+    let elsewhere = directory.is_dir() && directory != places.cwd;
+    let places = if elsewhere { build::places(Some(directory))? } else { places.clone() };
     let book = Book::of(&places)?;
     let head = match session.configured() {
         Some(configured) => log.blob(&configured.head).await.ok().and_then(|bytes| serde_json::from_slice::<Head>(&bytes).ok()),
         None => None,
     };
-    let tools = posse_tools::builtin();
-    let absent = tools.iter().map(|tool| tool.spec().name.clone()).filter(|name| match &head {
-        Some(head) => !head.tools.iter().any(|spec| spec.name == *name),
-        None => book.removing(name).is_some(),
+    let post = Post { agent: defined(birth).unwrap_or_default(), is_task: birth.parent.is_some(), above: &birth.ceiling };
+    let absent = book.names.iter().filter(|name| match &head {
+        Some(head) => !head.tools.iter().any(|spec| spec.name == **name),
+        None => book.lacks(name, &post),
     });
-    Ok(absent.map(|name| book.explained(name)).collect())
+    Ok(absent.map(|name| book.explained(name.clone(), &post)).collect())
 }
 
-/// The rules of today, asked about tools.
-struct Book(Rulebook);
-
-impl Book {
-    fn of(places: &Places) -> Result<Self, Failure> {
-        Ok(Self(build::configuration(places, &How::default())?.rulebook()))
-    }
-
-    fn removing(&self, tool: &str) -> Option<&Rule> {
-        build::removed_by(&self.0, tool)
-    }
-
-    fn explained(&self, tool: String) -> MissingTool {
-        match self.removing(&tool) {
-            Some(rule) => {
-                let name = format!("{}({})", rule.key, rule.pattern);
-                let why = format!("removed by {name} from {}", rule.origin);
-                MissingTool { tool, rule: Some(name), origin: rule.origin.clone(), why }
-            }
-            None => {
-                let why = if key_of(&tool) == "question" {
-                    "offered only where somebody can answer: on a terminal, or with --on-ask wait"
-                } else {
-                    "no rule of today removes it: a flag of that run did, or the rules have changed, or posse has"
-                };
-                MissingTool { tool, rule: None, origin: String::new(), why: why.to_owned() }
-            }
-        }
-    }
+/// The definition that a session was born with.
+fn defined(birth: &Birth) -> Option<Agent> {
+    serde_json::from_str(birth.recipe.definition.inline()?).ok()
 }
 
-/// Whether a tool is offered in this folder.
-fn tool(name: &str, places: &Places, format: Listing) -> Result<Exit, Failure> {
-    let tools = posse_tools::builtin();
-    let names: Vec<&str> = tools.iter().map(|tool| tool.spec().name.as_str()).collect();
-    let Some(known) = names.iter().find(|known| known.eq_ignore_ascii_case(name)) else {
-        let words = format!("{name} was not found: expected a call_…, ask_… or ses_… id, or a tool: {}", names.join(", "));
-        return Err(Failure::usage(words));
+/// How much a session is asked about, and whose rules count in it.
+#[derive(Serialize)]
+struct Rights {
+    /// What its definition says, if it says anything.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    permission_mode: Option<String>,
+    /// Where its agent was defined.
+    origin: String,
+    /// The mode of today's configuration.
+    configured_mode: String,
+    own_rules: usize,
+    /// Lists of those above it, each judged whole.
+    lists_above: usize,
+}
+
+fn rights(session: &Session, places: &Places) -> Result<Option<Rights>, Failure> {
+    let Some(birth) = session.birth() else { return Ok(None) };
+    let agent = defined(birth).unwrap_or_default();
+    Ok(Some(Rights {
+        permission_mode: agent.permission_mode.clone(),
+        origin: agent.origin.clone(),
+        configured_mode: build::configuration(places, &How::default())?.permission_mode.to_string(),
+        own_rules: agent.own_rules.len() + agent.permission.len(),
+        lists_above: birth.ceiling.len(),
+    }))
+}
+
+fn rights_lines(rights: &Rights, agent: &str) -> Vec<String> {
+    let origin = &rights.origin;
+    let mode = match &rights.permission_mode {
+        Some(mode) => format!("{mode} by the definition of {agent} ({origin}), which tightens what the user set and never widens it"),
+        None => format!(
+            "{} by the configuration of today: the definition of {agent} ({origin}) names none; flags of a run count before it",
+            rights.configured_mode
+        ),
     };
-    let book = Book::of(places)?;
-    let removed = book.removing(known).is_some();
-    let found = book.explained((*known).to_owned());
-    let why = match () {
-        () if removed => found.why.clone(),
-        () if key_of(known) == "question" => found.why.clone(),
-        () => "offered: no rule removes it".to_owned(),
+    let above = match rights.lists_above {
+        0 => String::new(),
+        1 => ", and 1 list of rules of the session above it: its denies and asks hold here, its allows do not".to_owned(),
+        lists => format!(", and {lists} lists of rules of the sessions above it: their denies and asks hold here, their allows do not"),
     };
+    vec![
+        format!("  mode     {mode}"),
+        format!("  rules    {} of {agent} itself{above}; `posse agents show {agent}` and `posse rules list` show them", rights.own_rules),
+    ]
+}
+
+/// Neither an id nor a tool: perhaps the name of a task, or of something that is not built.
+async fn other(name: &str, places: &Places, format: Listing) -> Result<Exit, Failure> {
+    if name.eq_ignore_ascii_case("fork") {
+        let why = "forks are not built in this version: every task starts with its prompt alone. Name an agent in `subagent_type`; without one the call is an error";
+        return said(name, why, format);
+    }
+    if name.starts_with("mcp__") {
+        return said(name, "MCP servers are not built in this version, so no agent has a tool of one", format);
+    }
+    let all = match asks::client(places)? {
+        Some(client) => match client.find(name).await {
+            Ok(summary) => return session(&summary, &client, places, format).await,
+            Err(ClientError::Missing(_)) => client.sessions().await.map_err(client_failure)?,
+            Err(error) => return Err(client_failure(error)),
+        },
+        None => Vec::new(),
+    };
+    let tools = Book::of(places)?.names.join(", ");
+    let unknown = tasks::unknown(name, &all);
+    Err(Failure::usage(format!(
+        "{name} was not found: expected a call_…, ask_… or ses_… id, the name of a task, or a tool: {tools}. {unknown}"
+    )))
+}
+
+/// Something that is not there, and why.
+fn said(name: &str, why: &str, format: Listing) -> Result<Exit, Failure> {
     if format == Listing::Json {
-        let fields = serde_json::json!({"tool": known, "offered": !removed, "rule": found.rule, "origin": found.origin, "why": why});
-        to_stdout(&fields.to_string());
+        to_stdout(&serde_json::json!({"name": name, "offered": false, "why": why}).to_string());
     } else {
-        to_stdout(&safe(&format!("{known}  {why}")));
+        to_stdout(&safe(&format!("{name}  {why}")));
     }
     Ok(Exit::Done)
 }

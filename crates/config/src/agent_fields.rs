@@ -1,28 +1,30 @@
 //! What one definition says of an agent: keys in any family's spelling, values in any form people write them.
 //!
 //! A value that cannot be meant is left out and named; who reads a file decides whether that stops the start. Where
-//! definitions come from and how they are put over one another is `agents.rs`.
+//! definitions come from and how they are put over one another is `agents.rs`; limits, budgets and fallbacks are `bounds.rs`.
+
+mod bounds;
 
 use std::{path::Path, time::Duration};
 
-use posse_session::{AgentBudget, AgentMode, AgentTools, MemoryScope, Rule, Verdict};
+use posse_session::{AgentBudget, AgentLimits, AgentMode, AgentTools, MemoryScope, Rule, Verdict};
 use serde_json::{Map, Value};
 
 use crate::{
     agent_rights::{LIMITING, means_all, permission_mode, unknown_tool, verdict_of},
-    duration::parse_duration,
     layer::{Family, Source},
     near::nearest,
     origin::{Findings, Origin, Problem, plain},
     permission,
     read::join,
+    round::is_model_name,
     rule_key::RuleKey,
     schema::snake_case,
     tree::{Entry, Held, Node},
 };
 
 /// The keys that have a meaning, in the spelling of `snake_case`; a head that is not YAML is split at them.
-pub(crate) const KEYS: [&str; 47] = [
+pub(crate) const KEYS: [&str; 51] = [
     "name",
     "description",
     "when_to_use",
@@ -64,6 +66,10 @@ pub(crate) const KEYS: [&str; 47] = [
     "budget",
     "max_cost",
     "timeout",
+    "limits",
+    "fallback",
+    "fallback_model",
+    "fallback_models",
     "version",
     "author",
     "license",
@@ -106,6 +112,8 @@ pub(crate) struct Draft {
     pub(crate) initial_prompt: Option<String>,
     pub(crate) budget: AgentBudget,
     pub(crate) timeout: Option<Duration>,
+    pub(crate) limits: AgentLimits,
+    pub(crate) fallback: Option<Vec<String>>,
     /// What should limit it and could not be read, and what was denied instead. For whoever starts.
     pub(crate) announced: Vec<Problem>,
 }
@@ -121,11 +129,13 @@ pub(crate) struct Writer<'a> {
 }
 
 pub(crate) fn draft(fields: &Node, writer: &Writer<'_>, findings: &mut Findings) -> Draft {
-    let mut reader = Reader { writer, findings, draft: Draft::default(), max_turns: None, closed: Vec::new(), listing: Vec::new() };
+    let mut reader =
+        Reader { writer, findings, draft: Draft::default(), max_turns: None, steps_max: None, closed: Vec::new(), listing: Vec::new() };
     for entry in fields.entries() {
         reader.entry(entry);
     }
     reader.draft.steps = reader.draft.steps.or(reader.max_turns);
+    bounds::tighten(&mut reader.draft.steps, reader.steps_max);
     reader.tool_names();
     reader.rules(fields);
     reader.draft
@@ -137,6 +147,8 @@ struct Reader<'a> {
     draft: Draft,
     /// The other names of `steps`, which counts before them.
     max_turns: Option<u64>,
+    /// The same as one of its limits: the smaller counts.
+    steps_max: Option<u64>,
     /// Where something that should limit it cannot be read.
     closed: Vec<Origin>,
     /// The entries that list tools.
@@ -227,8 +239,10 @@ impl Reader<'_> {
             "isolation" => self.draft.isolation = self.line(entry).filter(|word| word != "none"),
             "memory" => self.draft.memory = self.choice(entry, &SCOPES),
             "budget" => self.budget(entry),
-            "max_cost" => self.draft.budget.cost_usd = self.number(entry),
-            "timeout" => self.draft.timeout = self.time(entry),
+            "max_cost" => self.bound(entry, "cost"),
+            "timeout" => self.bound(entry, "wall"),
+            "limits" => self.limits(entry),
+            "fallback" | "fallback_model" | "fallback_models" => self.draft.fallback = self.fallback(entry),
             _ => return false,
         }
         true
@@ -300,22 +314,15 @@ impl Reader<'_> {
     }
 
     fn count(&mut self, entry: &Entry) -> Option<u64> {
-        let count = entry.node.count().or_else(|| entry.node.text()?.trim().parse().ok()).filter(|count| 1 <= *count);
-        if count.is_none() {
-            self.wrong(entry, "a whole number, 1 or more");
-        }
-        count
+        self.whole_number(entry, 1)
     }
 
-    fn time(&mut self, entry: &Entry) -> Option<Duration> {
-        let time = one_text(&entry.node).and_then(|word| match word.trim().parse::<u64>() {
-            Ok(seconds) => Some(Duration::from_secs(seconds)),
-            Err(_) => parse_duration(word.trim()).ok(),
-        });
-        if time.is_none() {
-            self.wrong(entry, "a duration like \"10m\", or seconds");
+    fn whole_number(&mut self, entry: &Entry, least: u64) -> Option<u64> {
+        let count = entry.node.count().or_else(|| entry.node.text()?.trim().parse().ok()).filter(|count| least <= *count);
+        if count.is_none() {
+            self.wrong(entry, &format!("a whole number, {least} or more"));
         }
-        time
+        count
     }
 
     fn choice<T: Copy>(&mut self, entry: &Entry, choices: &[(&str, T)]) -> Option<T> {
@@ -330,12 +337,7 @@ impl Reader<'_> {
 
     /// Kept as written: which models there are is not known here.
     fn model(&mut self, entry: &Entry) -> Option<String> {
-        let part = |name: &str| entry.node.entries().iter().find(|part| snake_case(&part.name) == name).and_then(|part| part.node.text());
-        let model = match (part("provider_id"), part("model_id")) {
-            (Some(provider), Some(model)) => Some(format!("{provider}/{model}")),
-            _ => one_text(&entry.node).map(|text| text.trim().to_owned()),
-        };
-        let model = model.filter(|model| !model.is_empty() && !model.contains(char::is_whitespace));
+        let model = model_in(&entry.node).filter(|model| is_model_name(model));
         if model.is_none() {
             self.misfit(entry, if self.is_file() { "not the name of a model; the caller's is used" } else { "not the name of a model" });
         }
@@ -349,21 +351,6 @@ impl Reader<'_> {
             self.closed.push(entry.origin.clone());
         }
         known.map(str::to_owned)
-    }
-
-    fn budget(&mut self, entry: &Entry) {
-        let Held::Map(parts) = &entry.node.held else {
-            self.draft.budget.cost_usd = self.number(entry);
-            return;
-        };
-        for part in parts {
-            match snake_case(&part.name).as_str() {
-                "cost" | "cost_usd" | "usd" | "max_cost" => self.draft.budget.cost_usd = self.number(part),
-                "tokens" | "max_tokens" => self.draft.budget.tokens = self.count(part),
-                "steps" => self.draft.steps = self.draft.steps.or(self.count(part)),
-                _ => self.misfit(part, "not a budget; `cost` and `tokens` are"),
-            }
-        }
     }
 
     fn names(&mut self, entry: &Entry) -> Option<Vec<String>> {
@@ -528,6 +515,15 @@ fn is_permission(entry: &Entry) -> bool {
 const MODES: [(&str, AgentMode); 3] = [("primary", AgentMode::Primary), ("subagent", AgentMode::Subagent), ("all", AgentMode::All)];
 
 const SCOPES: [(&str, MemoryScope); 3] = [("user", MemoryScope::User), ("project", MemoryScope::Project), ("local", MemoryScope::Local)];
+
+/// A model as it is named: a text, or `{providerID, modelID}`.
+fn model_in(node: &Node) -> Option<String> {
+    let part = |name: &str| node.entries().iter().find(|part| snake_case(&part.name) == name).and_then(|part| part.node.text());
+    match (part("provider_id"), part("model_id")) {
+        (Some(provider), Some(model)) => Some(format!("{provider}/{model}")),
+        _ => one_text(node).map(|text| text.trim().to_owned()),
+    }
+}
 
 fn one_text(node: &Node) -> Option<String> {
     match &node.held {

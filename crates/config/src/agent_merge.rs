@@ -49,6 +49,12 @@ pub(crate) fn apply(agent: &mut Agent, draft: Draft, standing: Standing, origin:
     over(&mut agent.memory, draft.memory);
     over(&mut agent.initial_prompt, draft.initial_prompt);
     over(&mut agent.timeout, draft.timeout);
+    over(&mut agent.limits.idle, draft.limits.idle);
+    over(&mut agent.limits.stream_idle, draft.limits.stream_idle);
+    over(&mut agent.limits.step, draft.limits.step);
+    over(&mut agent.limits.depth, draft.limits.depth);
+    over(&mut agent.limits.children, draft.limits.children);
+    over(&mut agent.fallback, draft.fallback);
     over(&mut agent.budget.cost_usd, draft.budget.cost_usd);
     over(&mut agent.budget.tokens, draft.budget.tokens);
     if let Some(words) = draft.append {

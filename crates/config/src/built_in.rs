@@ -24,5 +24,6 @@ pub(crate) const TEXT: &str = r#"{
   },
   "limits": { "depth": 3, "children": 200, "tree": 2000, "stream_idle": "5m", "step": "15m", "idle": "10m", "wall": "2h" },
   "concurrency": { "default": 16 },
+  "background": true,
   "compat": { "opencode": true, "claude": true }
 }"#;

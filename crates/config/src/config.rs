@@ -1,7 +1,7 @@
 //! The configuration of a run, as one value.
 //!
 //! Everything is checked; what was not said is built-in. How it is read is `load.rs`, how it is shown is `show.rs`, and
-//! which model it means is `model.rs`.
+//! which model it means is `model.rs`. What of it holds for one agent is `round.rs`.
 
 use std::{fmt, path::PathBuf, time::Duration};
 
@@ -45,6 +45,10 @@ pub struct Config {
     pub permission_mode: PermissionMode,
     pub limits: Limits,
     pub concurrency: Concurrency,
+    pub(crate) background: bool,
+    pub(crate) auto_background_after: Option<Duration>,
+    /// For agents that name none; see [`Config::fallbacks_for`].
+    pub(crate) fallback: Vec<String>,
     pub compat: Compat,
     /// Keys whose meaning is built later, lowest precedence first.
     pub later: Vec<Later>,

@@ -2,7 +2,7 @@
 //!
 //! Every value has been checked by `read.rs`; what is not there was not said.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Duration};
 
 use posse_session::Verdict;
 
@@ -63,6 +63,9 @@ pub(crate) fn config_of(layers: Vec<Layer>, standings: Standings, overrides: &Ov
         permission_mode: overrides.permission_mode.or(mode_of(tree.get("permission_mode"))).unwrap_or_default(),
         limits: limits_of(tree.get("limits")),
         concurrency: concurrency_of(tree.get("concurrency")),
+        background: tree.get("background").and_then(Node::flag).unwrap_or(true),
+        auto_background_after: time_of(tree.get("auto_background_after")),
+        fallback: tree.get("fallback").map(Node::items).unwrap_or_default().iter().filter_map(Node::text).map(str::to_owned).collect(),
         compat: compat_of(tree.get("compat")),
         later,
         sources,
@@ -155,7 +158,7 @@ fn limits_of(node: Option<&Node>) -> Limits {
     let built_in = Limits::default();
     let Some(node) = node else { return built_in };
     let count = |name| node.get(name).and_then(Node::count);
-    let time = |name| node.get(name).and_then(Node::text).and_then(|text| parse_duration(text).ok());
+    let time = |name| time_of(node.get(name));
     Limits {
         depth: count("depth").unwrap_or(built_in.depth),
         children: count("children").unwrap_or(built_in.children),
@@ -168,6 +171,11 @@ fn limits_of(node: Option<&Node>) -> Limits {
         cost: node.get("cost").and_then(Node::number),
         tokens: count("tokens"),
     }
+}
+
+/// Nothing also where it is turned off.
+fn time_of(node: Option<&Node>) -> Option<Duration> {
+    parse_duration(node?.text()?).ok()
 }
 
 fn concurrency_of(node: Option<&Node>) -> Concurrency {
@@ -202,6 +210,7 @@ mod tests {
         assert_eq!(config.limits, Limits::default());
         assert_eq!(config.concurrency, Concurrency { default: 16, named: Vec::new() });
         assert_eq!(config.compat, Compat { opencode: true, claude: true });
+        assert_eq!((config.background(), config.auto_background_after(), config.fallback.len()), (true, None, 0));
         assert_eq!((config.warnings, config.ignored, config.dead_denies), Default::default());
         assert_eq!(config.sources, ["built-in"]);
     }

@@ -1,7 +1,7 @@
 //! The files that count, in order of precedence, read into a [`Config`].
 //!
 //! Lowest first: built-in, the neighbours' user files, ours, the neighbours' project files, ours, `POSSE_CONFIG`,
-//! `POSSE_CONFIG_CONTENT`, flags. Project files are taken as nobody's first: see `read.rs` for what that leaves out. The
+//! `POSSE_CONFIG_CONTENT`, hooks, `POSSE_DISABLE_BACKGROUND`, flags. Project files are taken as nobody's first: see `read.rs` for what that leaves out. The
 //! same texts are then taken as trusted where the user trusts the folder with just these parts. Nothing starts
 //! half-configured: one error anywhere and there is no configuration.
 
@@ -88,6 +88,7 @@ fn assemble(places: &Places, env: &Env<'_>, overrides: &Overrides, hooked: &[Hoo
         let source = loader.text_source(&hook.name);
         layers.push(Layer::read(&hook.text, source, places, env));
     }
+    layers.extend(loader.without_background());
     let mut problems: Vec<Problem> = Vec::new();
     for layer in &mut layers {
         let hint = hint(layer.source.family);
@@ -129,6 +130,9 @@ struct Loader<'a> {
 const OURS: [&str; 2] = ["posse.json", "posse.jsonc"];
 const OPENCODE: [&str; 2] = ["opencode.json", "opencode.jsonc"];
 const CLAUDE: [&str; 2] = [".claude/settings.json", ".claude/settings.local.json"];
+
+/// The variable that turns background work off.
+const NO_BACKGROUND: &str = "POSSE_DISABLE_BACKGROUND";
 
 /// What the user wrote, below and above the project's.
 struct UserLayers {
@@ -223,6 +227,15 @@ impl Loader<'_> {
     fn content(&self) -> Option<Layer> {
         let text = variable(self.env, "POSSE_CONFIG_CONTENT")?;
         Some(Layer::read(&text, self.text_source("POSSE_CONFIG_CONTENT"), self.places, self.env))
+    }
+
+    /// Whoever sets the variable wants none, whatever the files and the hooks say.
+    fn without_background(&self) -> Option<Layer> {
+        let said = variable(self.env, NO_BACKGROUND)?;
+        let is_off = matches!(said.trim().to_lowercase().as_str(), "0" | "false" | "no" | "off");
+        let mut layer = Layer::read(r#"{"background": false}"#, self.text_source(NO_BACKGROUND), self.places, self.env);
+        layer.values.forget_lines();
+        (!is_off).then_some(layer)
     }
 
     fn layer(&self, text: Result<Option<String>, (u32, String)>, source: Source) -> Option<Layer> {

@@ -10,6 +10,7 @@ use crate::{
     near::nearest,
     origin::Findings,
     provider::Secret,
+    round::{FALLBACKS_MAX, fallback_name},
     schema::{Field, Shape, Who, snake_case},
     substitute::{Surroundings, refers, substitute},
     tree::{Entry, Held, Node},
@@ -80,7 +81,13 @@ impl Reader<'_> {
                 None => return self.wrong(node, "a number", path),
             },
             Shape::Time => self.time(node, path)?,
+            Shape::TimeOrOff => match &node.held {
+                Held::Flag(false) => Held::Flag(false),
+                Held::Text(text) if text.trim().eq_ignore_ascii_case("off") => Held::Flag(false),
+                _ => self.time(node, path)?,
+            },
             Shape::Texts => self.texts(node, path)?,
+            Shape::Models => self.models(node, path)?,
             Shape::Counts => self.counts(node, path)?,
             Shape::Fields(fields) => Held::Map(self.object(node, fields, false, path)?),
             Shape::OpenFields(fields) => Held::Map(self.object(node, fields, true, path)?),
@@ -210,6 +217,29 @@ impl Reader<'_> {
             Some(Node { origin: item.origin.clone(), held: Held::Text(text) })
         });
         Some(Held::List(texts.collect()))
+    }
+
+    /// As a list, also when it is one. Which models there are is not known here.
+    fn models(&mut self, node: &Node, path: &str) -> Option<Held> {
+        let one = [node.clone()];
+        let items = match &node.held {
+            Held::List(items) => &items[..],
+            Held::Text(_) => &one[..],
+            _ => return self.wrong(node, "the name of a model or a list of such names", path),
+        };
+        if FALLBACKS_MAX < items.len() {
+            return self.misfit(node, &format!("expected at most {FALLBACKS_MAX} models, found {}", items.len()), path);
+        }
+        let mut models = Vec::with_capacity(items.len());
+        for (at, item) in items.iter().enumerate() {
+            let path = if matches!(node.held, Held::List(_)) { format!("{path}[{at}]") } else { path.to_owned() };
+            let Some(text) = self.text(item, &path) else { continue };
+            match fallback_name(&text) {
+                Ok(name) => models.push(Node { origin: item.origin.clone(), held: Held::Text(name) }),
+                Err(words) => self.findings.error(&item.origin, &path, words),
+            }
+        }
+        Some(Held::List(models))
     }
 
     fn counts(&mut self, node: &Node, path: &str) -> Option<Held> {

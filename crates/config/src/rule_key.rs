@@ -123,7 +123,11 @@ pub(crate) fn is_name(name: &str) -> bool {
 }
 
 /// Our tools and OpenCode's, and what is judged without being a tool.
-const NAMES: [&str; 28] = [
+const NAMES: [&str; 32] = [
+    "send_message",
+    "task_output",
+    "task_stop",
+    "task_list",
     "read",
     "edit",
     "write",
@@ -176,6 +180,9 @@ fn claude_key(name: &str) -> Option<&'static str> {
         "TodoRead" => "todoread",
         "AskUserQuestion" => "question",
         "WebFetch" | "WebSearch" => "webfetch",
+        "SendMessage" => "send_message",
+        "TaskOutput" => "task_output",
+        "TaskStop" => "task_stop",
         _ => return None,
     })
 }

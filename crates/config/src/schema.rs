@@ -17,7 +17,11 @@ pub(crate) enum Shape {
     Money,
     /// A duration in words, or seconds.
     Time,
+    /// The same, or `false` and `"off"` for none.
+    TimeOrOff,
     Texts,
+    /// The name of a model or an alias, or a list of them.
+    Models,
     /// A number, which means `{"default": number}`, or numbers by name.
     Counts,
     Choice(&'static [&'static str]),
@@ -84,6 +88,9 @@ pub(crate) static TOP: &[Field] = &[
     field("tools", Shape::Permission),
     user("limits", Shape::Fields(LIMITS)),
     user("concurrency", Shape::Counts),
+    user("fallback", Shape::Models).or(&["fallback_models", "fallback_model"]),
+    user("background", Shape::Flag),
+    user("auto_background_after", Shape::TimeOrOff),
     field("instructions", Shape::Texts),
     Field { name: "compat", also: &[], who: Who::Owner, shape: Shape::Fields(COMPAT) },
     field("agent", Shape::Definitions).or(&["agents"]),
@@ -95,8 +102,6 @@ pub(crate) static TOP: &[Field] = &[
     user("dialect", Shape::Later),
     user("fork", Shape::Later),
     user("mention", Shape::Later),
-    user("background", Shape::Later),
-    user("auto_background_after", Shape::Later),
     user("skills", Shape::Later),
     user("mcp", Shape::Later).or(&["mcp_servers"]),
     user("hooks", Shape::Later),

@@ -1,11 +1,14 @@
 //! From the records of a log to the messages a model sees. Pure: no clock, no disk, no provider.
 //!
 //! [`Thread`] weaves messages out of records, [`system`] words the head of a request. The engine reads the records,
-//! puts stored texts back, and hands both in; only `models` knows what bytes the messages become.
+//! puts stored texts back, and hands both in; only `models` knows what bytes the messages become. [`story`] tells the same
+//! records to a reader, line by line.
 
 mod results;
+mod story;
 mod system;
 mod thread;
 
+pub use story::story;
 pub use system::{Environment, Instruction, changes, is_change, system};
 pub use thread::Thread;

@@ -46,14 +46,6 @@ pub(crate) fn task(how: How, result: &Text) -> Worded {
     }
 }
 
-pub(crate) fn how_word(how: How) -> &'static str {
-    match how {
-        How::Completed | How::Limit => "completed",
-        How::Failed => "failed",
-        How::Stopped => "stopped",
-    }
-}
-
 fn images(attachments: &[Part]) -> Vec<(String, String)> {
     let image = |part: &Part| match part {
         Part::File { mime, data: Some(data), .. } if mime.starts_with("image/") => Some((mime.clone(), words(data))),

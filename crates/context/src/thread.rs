@@ -73,14 +73,22 @@ impl Thread {
             }
             Event::TaskEnded { task, how, result, to, .. } => match to {
                 To::Call { call } => self.finished(call, results::task(*how, result)),
-                To::Queue { entry } => {
+                To::Queue { entry, worded: true } => {
+                    self.queued.insert(entry.clone(), vec![Block::Text { text: words(result) }]);
+                }
+                // Older logs have only what the task said.
+                To::Queue { entry, worded: false } => {
                     let (name, description) = self.tasks.get(task).cloned().unwrap_or_default();
                     let name = name.unwrap_or_else(|| task.to_string());
-                    let text = format!("[task {name} {}] {description}\n\n{}", results::how_word(*how), results::task(*how, result).text);
+                    let text = format!("[task {name} {}] {description}\n\n{}", how.word(), results::task(*how, result).text);
                     self.queued.insert(entry.clone(), vec![Block::Text { text }]);
                 }
                 To::Internal => {}
             },
+            Event::KeptEnded { words: said, entry: Some(entry), .. } => {
+                self.queued.insert(entry.clone(), vec![Block::Text { text: words(said) }]);
+            }
+            Event::Unqueued { entry } => drop(self.queued.remove(entry)),
             Event::Compacted { summary, .. } => {
                 let text = format!("{}Summary of the conversation up to here:\n{}{}", REMINDER.0, words(summary), REMINDER.1);
                 return vec![Message { role: Role::User, blocks: vec![Block::Text { text }] }];

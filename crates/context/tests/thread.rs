@@ -266,6 +266,8 @@ fn reminders_are_marked_and_the_first_block_is_the_users_words() {
     );
 }
 
+/// CC-109, CC-133, CC-281: an awaited end is the result of the call; else the call keeps its first result, and the end is a
+/// message of its own in the user's role.
 #[test]
 fn a_task_answers_its_call_or_comes_as_a_notice() {
     let spawn = Spawn {
@@ -280,6 +282,7 @@ fn a_task_answers_its_call_or_comes_as_a_notice() {
         note: String::new(),
         allowed: Vec::new(),
         named: Vec::new(),
+        by: None,
     };
     let started = |wait| Event::TaskStarted { call: CallId::new("c"), task: SessionId::new("ses_t"), round: 1, spawn: spawn.clone(), wait };
     let ended = |to| Event::TaskEnded {
@@ -289,19 +292,38 @@ fn a_task_answers_its_call_or_comes_as_a_notice() {
         result: "3".into(),
         usage: Default::default(),
         to,
+        effort: Default::default(),
     };
     let begin = || vec![say("a", "hi"), step(0, &["a"]), reply(vec![place("c")], 1), called("c", "w", "{}")];
     let mut waited = begin();
     waited.extend([started(true), ended(To::Call { call: CallId::new("c") }), step(1, &[])]);
     assert_eq!(weave(waited)[2], "user: 3 #w");
-    let mut noticed = begin();
-    noticed.extend([
-        started(false),
-        finished("c", Outcome::done("launched")),
-        ended(To::Queue { entry: EntryId::new("n") }),
-        step(1, &["n"]),
-    ]);
-    assert_eq!(weave(noticed)[2..], ["user: launched #w", "user: [task counter completed] count files\n\n3"]);
+    let noticed = |worded, after: &[Event]| {
+        let mut noticed = begin();
+        let to = To::Queue { entry: EntryId::new("n"), worded };
+        noticed.extend([started(false), finished("c", Outcome::done("launched")), ended(to)]);
+        noticed.extend_from_slice(after);
+        weave(noticed)[2..].to_vec()
+    };
+    // Older logs have only what the task said; now the notice is what was recorded.
+    assert_eq!(noticed(false, &[step(1, &["n"])]), ["user: launched #w", "user: [task counter completed] count files\n\n3"]);
+    assert_eq!(noticed(true, &[step(1, &["n"])]), ["user: launched #w", "user: 3"]);
+    // What was read otherwise is not said.
+    assert_eq!(noticed(true, &[Event::Unqueued { entry: EntryId::new("n") }, step(1, &["n"])]), ["user: launched #w"]);
+}
+
+/// The end of what a call had left running is said where a step took it in; one without words is not.
+#[test]
+fn a_shell_that_ended_comes_as_a_notice() {
+    let over = |entry: Option<&str>| {
+        let kept = Event::Kept { call: CallId::new("c"), title: "npm run dev".into() };
+        let ended = Event::KeptEnded { call: CallId::new("c"), words: "[shell done]".into(), entry: entry.map(EntryId::new) };
+        let mut log = vec![say("a", "hi"), step(0, &["a"]), reply(vec![place("c")], 1), called("c", "w", "{}"), kept];
+        log.extend([finished("c", Outcome::done("it goes on")), ended, step(1, &["n"])]);
+        weave(log)[2..].to_vec()
+    };
+    assert_eq!(over(Some("n")), ["user: it goes on #w", "user: [shell done]"]);
+    assert_eq!(over(None), ["user: it goes on #w"]);
 }
 
 #[test]

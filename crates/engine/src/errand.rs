@@ -2,23 +2,36 @@
 //!
 //! A refusal is told to the model in words it can act on; what passes becomes one `Command::Spawn`.
 
-use posse_session::{Birth, CallId, Command, EntryId, Errand, Hold, Kind, Part, Rules, Session, SessionId, Spawn, Summary};
+use posse_session::{
+    Admission, Birth, CallId, Command, Draft, Entry, EntryId, Errand, Event, Hold, Kind, Limit, Part, Rules, Session, SessionId, Source,
+    Spawn, Summary,
+};
 
-use crate::{hub::read, run::Run, work::TaskBirth};
+use crate::{
+    hub::read,
+    run::Run,
+    visits::stopped_by_user,
+    work::{Started, TaskBirth},
+};
+
+/// A name is something one types.
+const NAME_CHARS_MAX: usize = 64;
 
 /// Tasks that a refusal names.
 const NAMED_MAX: usize = 10;
 
 impl Run {
     /// What the call comes to, or why it cannot be.
-    pub(crate) async fn commission(&self, session: &Session, call: &CallId, errand: Errand) -> Result<Command, String> {
+    pub(crate) async fn commission(&self, draft: &Draft, call: &CallId, errand: Errand) -> Result<Command, String> {
+        let session = draft.session();
         // The words of the documents that the user's own commands follow.
         let failed =
             |words: String| if self.subtask_of(session, call).is_some() { format!("Tool execution failed: {words}") } else { words };
-        self.checked(session, call, errand).await.map_err(failed)
+        self.checked(draft, call, errand).await.map_err(failed)
     }
 
-    async fn checked(&self, session: &Session, call: &CallId, errand: Errand) -> Result<Command, String> {
+    async fn checked(&self, draft: &Draft, call: &CallId, errand: Errand) -> Result<Command, String> {
+        let session = draft.session();
         let Some(birth) = session.birth() else { return Err("this session is not ready yet".into()) };
         let mut note = String::new();
         let resumed = match &errand.resume {
@@ -35,13 +48,27 @@ impl Run {
             },
             None => None,
         };
-        let recipe = match &resumed {
-            Some((_, _, agent)) => agent.clone(),
+        if errand.background && !self.outfit.background {
+            return Err(
+                "Background work is switched off here (`background: false`). Leave run_in_background out: the call waits for the result."
+                    .into(),
+            );
+        }
+        let (recipe, background) = match &resumed {
+            Some((_, _, agent)) => (agent.clone(), errand.background),
             None => {
                 self.admit(session, birth.depth)?;
-                self.tree.outfits.recipe(&birth.recipe, &errand.agent, errand.model.as_deref())?.agent
+                let recipe = self.tree.outfits.recipe(&birth.recipe, &errand.agent, errand.model.as_deref())?;
+                // Whoever the user runs is waited for by the user.
+                let of_its_own = recipe.background && self.outfit.background && self.subtask_of(session, call).is_none();
+                (recipe.agent, errand.background || of_its_own)
             }
         };
+        let name = self.fitting_name(draft, errand.name.as_deref()).await?;
+        self.tree.ledger.has_left(session.id()).map_err(|verdict| {
+            let limit = if let Admission::Refused(limit) = verdict.admission { limit } else { Limit::Cost };
+            format!("No task was started: {}.", self.limit_words(limit, &verdict))
+        })?;
         if resumed.is_none() {
             self.tree.ledger.admit_task().map_err(|limit| {
                 format!("This tree has started {limit} tasks, which is its limit (limits.tree). Do the work yourself, or go on with an earlier task.")
@@ -49,7 +76,7 @@ impl Run {
         }
         let ids = &*self.world.ids;
         let (task, round) = resumed.map_or_else(|| (SessionId::fresh(ids), 1), |(task, round, _)| (task, round));
-        let Errand { description, prompt, name, model, tool, mut allowed, .. } = errand;
+        let Errand { description, prompt, model, tool, mut allowed, .. } = errand;
         let mut named = Vec::new();
         if let Some(Part::Subtask { allowed: more, named: files, .. }) = self.subtask_of(session, call) {
             allowed.extend(more.iter().cloned());
@@ -67,8 +94,65 @@ impl Run {
             note,
             allowed,
             named,
+            by: None,
         };
-        Ok(Command::Spawn { call: call.clone(), task, round, spawn: Box::new(spawn), wait: true })
+        let wire_id = self.inputs.get(call).map(|input| input.wire_id.clone()).unwrap_or_default();
+        let started = Started { spawn, wire_id };
+        let launched = background.then(|| self.worded_launch(&task, &started, false));
+        Ok(Command::Spawn { call: call.clone(), task, round, spawn: Box::new(started.spawn), launched })
+    }
+
+    /// A name by which a task can be spoken to. Only one task that works has it.
+    async fn fitting_name(&self, draft: &Draft, name: Option<&str>) -> Result<Option<String>, String> {
+        let Some(name) = name.map(str::trim).filter(|name| !name.is_empty()) else { return Ok(None) };
+        let is_odd = |letter: char| letter.is_control() || letter.is_whitespace();
+        if NAME_CHARS_MAX < name.chars().count() || name.contains(is_odd) || name.starts_with("ses_") || name == "*" {
+            return Err(format!(
+                "`{name}` cannot be a task's name: use at most {NAME_CHARS_MAX} letters, digits or dashes without spaces, not beginning with `ses_`."
+            ));
+        }
+        // What this session has just started may be in no log yet.
+        let just_started = draft.records().iter().filter_map(|record| match &record.event {
+            Event::TaskStarted { task, spawn, .. } => Some((task, spawn)),
+            _ => None,
+        });
+        let started = self.errands.iter().map(|(task, started)| (task, &started.spawn)).chain(just_started);
+        let is_open = |task: &SessionId| draft.session().tasks().contains_key(task);
+        let mut own = started.filter(|(task, spawn)| spawn.name.as_deref() == Some(name) && is_open(task)).map(|(task, _)| task.clone());
+        let taken = match own.next() {
+            Some(task) => Some(task),
+            None => self.tree.named_and_open(name).await?,
+        };
+        match taken {
+            Some(task) => {
+                Err(format!("A task named `{name}` is still working ({task}). Choose another name, or send a message to that one."))
+            }
+            None => Ok(Some(name.to_owned())),
+        }
+    }
+
+    /// What lets a task of this session work again that has ended. Nothing: it works.
+    pub(crate) async fn wake(&self, session: &Session, task: &SessionId, entry: &Entry) -> Result<Option<Command>, String> {
+        if session.tasks().contains_key(task) {
+            return Ok(None);
+        }
+        let (child, _) = read(&*self.world.log, task).await.map_err(|error| error.to_string())?;
+        if child.hold() == Some(Hold::StoppedByUser) && entry.source != Source::User {
+            return Err(stopped_by_user(task));
+        }
+        let text = |part: &Part| if let Part::Text { text, .. } = part { text.inline().map(str::to_owned) } else { None };
+        let prompt = entry.parts.iter().filter_map(text).collect::<Vec<_>>().join("\n\n");
+        let birth = child.birth().ok_or_else(|| format!("{task} has not begun"))?;
+        let known = self.errands.get(task).map(|known| known.spawn.clone());
+        let agent = birth.recipe.agent.clone();
+        let base =
+            known.unwrap_or_else(|| Spawn { description: birth.title.clone(), tool: self.outfit.delegation.clone(), ..Spawn::bare(agent) });
+        let (entry_id, by) = (entry.id.clone(), Some(entry.source.clone()));
+        let spawn =
+            Spawn { prompt: prompt.into(), entry: entry_id, by, allowed: Vec::new(), named: Vec::new(), note: String::new(), ..base };
+        let round = child.round();
+        let round = if round.open { round.number } else { round.number + 1 };
+        Ok(Some(Command::Wake { task: task.clone(), round, spawn: Box::new(spawn) }))
     }
 
     /// The call was judged by the agent it names, and a task keeps its own: they must be one.
@@ -108,11 +192,13 @@ impl Run {
             return Err(format!("There is no task `{id}` of this session to go on with. Tasks that can be resumed: {known}."));
         };
         if session.tasks().contains_key(&found.session) || self.tree.expects(&found.session) {
-            return Err(format!("The task {id} is still running; wait for its result before you give it more to do."));
+            return Err(format!(
+                "The task {id} is still running; wait for its result before you give it more to do, or send it a message."
+            ));
         }
         let (child, _) = read(log, &found.session).await.map_err(|error| error.to_string())?;
         if child.hold() == Some(Hold::StoppedByUser) {
-            return Err(format!("The user stopped the task {id}; only the user can go on with it."));
+            return Err(stopped_by_user(&found.session));
         }
         let round = child.round();
         Ok((found.session.clone(), if round.open { round.number } else { round.number + 1 }, found.agent.clone()))

@@ -11,18 +11,18 @@ use std::{
 };
 
 use posse_session::{
-    Birth, By, Command, Entry, Event, Hold, LeaseError, Letter, LetterId, Limit, Limits, Log, Posted, ReadError, Record, Session,
+    Birth, By, Command, Entry, Event, Hold, LeaseError, Letter, LetterId, Limit, Limits, Log, Outcome, Posted, ReadError, Record, Session,
     SessionId, Text, Turn,
 };
 use tokio::{
-    sync::oneshot,
+    sync::{oneshot, watch},
     task::{JoinHandle, JoinSet},
 };
 
 use crate::{
-    run::{Mail, RunError},
+    run::{Mail, RunError, Seen},
     spill::{read_all, restore},
-    tree::{Found, Reserved, Route, RunHandle, Tree, wish},
+    tree::{Found, Route, RunHandle, Tree, Visit, wish},
     world::{Outfits, World},
 };
 
@@ -166,9 +166,7 @@ pub(crate) async fn read(log: &dyn Log, session: &SessionId) -> Result<(Session,
 }
 
 /// Brings letters from other processes to whom they are for, oldest first, each once.
-async fn take_letters(tree: Weak<Tree>, mut taken: HashSet<LetterId>) {
-    // They end with whoever brings the letters.
-    let mut guests = JoinSet::new();
+async fn take_letters(tree: Weak<Tree>, mut taken: HashSet<LetterId>, mut first: Option<Visit>) {
     loop {
         // It must not keep the tree while it waits.
         let Some(held) = tree.upgrade() else { return };
@@ -181,22 +179,47 @@ async fn take_letters(tree: Weak<Tree>, mut taken: HashSet<LetterId>) {
                     Some(route) => again |= !hand_over(&route, &posted).await,
                     // Whoever watches it opens it in a moment.
                     None if held.expects(&posted.to) => again = true,
-                    None => match held.seat(&posted.to) {
-                        Found::Free(seat) => {
-                            taken.insert(posted.id.clone());
-                            guests.spawn(receive(held.clone(), seat, posted));
-                        }
-                        Found::Open(_) | Found::Opening => again = true,
-                    },
+                    None => again |= !take_in(&held, &mut taken, posted),
                 }
             }
         }
-        while guests.try_join_next().is_some() {}
+        if !again {
+            // What had come before this tree was opened is on its way.
+            drop(first.take());
+        }
         drop(held);
         tokio::select! {
             () = world.inbox.rung() => {}
             () = tokio::time::sleep(LETTER_AGAIN), if again => {}
         }
+    }
+}
+
+/// A letter to a session that nobody runs. Words for a task go through its parent; anything else opens it.
+fn take_in(tree: &Arc<Tree>, taken: &mut HashSet<LetterId>, posted: Posted) -> bool {
+    if let Letter::Say { entry } = posted.letter.clone()
+        && posted.to != tree.owner.root
+    {
+        taken.insert(posted.id.clone());
+        let (visit, tree) = (tree.visit(), tree.clone());
+        tree.clone().host(async move {
+            let summaries = tree.world.log.summaries(Some(&tree.owner.root)).await.unwrap_or_default();
+            if let Some(task) = summaries.iter().find(|summary| summary.session == posted.to) {
+                // Words of a user are never refused; a tree that closes leaves the letter where it is.
+                let _ = tree.bring(task, entry, Some(posted.id)).await;
+            }
+            drop(visit);
+        });
+        return true;
+    }
+    match tree.seat(&posted.to) {
+        Found::Free(seat) => {
+            taken.insert(posted.id.clone());
+            let letters = vec![(command(&posted), posted.id.clone())];
+            tree.host(tree.clone().receive(tree.visit(), seat, posted.to, letters, None));
+            true
+        }
+        Found::Open(_) | Found::Opening => false,
     }
 }
 
@@ -207,18 +230,6 @@ async fn hand_over(route: &Route, posted: &Posted) -> bool {
     route.mail.send(wish).await.is_ok() && taken.await.is_ok()
 }
 
-/// Opens a session that nobody runs for a letter to it, until it has settled again.
-async fn receive(tree: Arc<Tree>, seat: Reserved, posted: Posted) {
-    let Ok(read) = read(&*tree.world.log, &posted.to).await else { return };
-    let Ok(run) = tree.open(seat, read, vec![(command(&posted), posted.id.clone())], Vec::new(), Vec::new()).await else { return };
-    let handle = Handle { run, letters: None };
-    while handle.settled().await.is_ok() {
-        if handle.finish().await {
-            return;
-        }
-    }
-}
-
 fn command(posted: &Posted) -> Command {
     match posted.letter.clone() {
         Letter::Say { entry } => Command::Say(entry),
@@ -226,7 +237,8 @@ fn command(posted: &Posted) -> Command {
         Letter::Stop { .. } => Command::Interrupt { by: By::User, hold: Hold::StoppedByUser, partial: Text::default() },
         Letter::Resume => Command::Resume { by: By::User },
         Letter::Revoke { ask } => Command::Revoke { ask, by: By::User },
-        Letter::Detach { task } => Command::Detach { task },
+        // How that is said, the run knows.
+        Letter::Detach { task } => Command::Detach { task, launched: Outcome::done("") },
     }
 }
 
@@ -247,7 +259,8 @@ impl Drop for Postman {
 
 impl Handle {
     fn new(run: RunHandle, taken: HashSet<LetterId>) -> Self {
-        let letters = Postman(tokio::spawn(take_letters(run.tree().clone(), taken)));
+        let first = run.tree().upgrade().map(|tree| tree.visit());
+        let letters = Postman(tokio::spawn(take_letters(run.tree().clone(), taken, first)));
         Self { run, letters: Some(letters) }
     }
 
@@ -278,7 +291,7 @@ impl Handle {
 
     /// Ends the turn because a limit outside the session is used up.
     pub async fn limit(&self, limit: Limit, words: String) -> Result<(), RunError> {
-        self.command(Command::Limit { limit, words, partial: Text::default() }).await
+        self.command(Command::Limit { limit, words, partial: Text::default(), own: false }).await
     }
 
     /// The session as of the last append; nothing before the run has had its first turn.
@@ -300,19 +313,59 @@ impl Handle {
         }
     }
 
-    /// Ready when nothing is open and nothing is due.
+    /// Ready when nothing is open and nothing is due, here and in sessions that were spoken to directly.
     pub async fn settled(&self) -> Result<Arc<Session>, RunError> {
         let mut seen = self.run.route().seen;
+        let gone = |seen: &watch::Receiver<Seen>| seen.borrow().clone().err().unwrap_or(RunError::Moved);
+        let Some(mut visits) = self.run.tree().upgrade().map(|tree| tree.visits()) else { return Err(gone(&seen)) };
         loop {
-            match &*seen.borrow_and_update() {
-                Ok(Some(session)) if session.is_settled() => return Ok(session.clone()),
-                Ok(_) => {}
-                Err(error) => return Err(error.clone()),
+            let now = seen.borrow_and_update().clone()?;
+            if let Some(session) = now.filter(|session| session.is_settled()) {
+                if let Some(tree) = self.run.tree().upgrade() {
+                    tree.take_up_leftovers().await;
+                }
+                if *visits.borrow_and_update() == 0 {
+                    return Ok(session);
+                }
+            }
+            let changed = tokio::select! {
+                changed = seen.changed() => changed,
+                changed = visits.changed() => changed,
+            };
+            if changed.is_err() {
+                return Err(gone(&seen));
+            }
+        }
+    }
+
+    /// Ready when the session spoken to has nothing to do but to wait for what runs in the background.
+    pub async fn only_waits(&self) -> Result<(), RunError> {
+        let mut seen = self.run.route().seen;
+        loop {
+            if seen.borrow_and_update().clone()?.is_some_and(|session| session.only_waits()) {
+                return Ok(());
             }
             if seen.changed().await.is_err() {
                 return Err(RunError::Moved);
             }
         }
+    }
+
+    /// Lets everybody below put down what they have in hand: tools end with what they have, and no step begins. What is
+    /// open stays open in the logs, for whoever goes on.
+    pub async fn pause(&self, most: Duration) {
+        let Some(tree) = self.run.tree().upgrade() else { return };
+        let mut pauses = JoinSet::new();
+        for route in tree.routes_but(self.run.id()) {
+            let (done, paused) = oneshot::channel();
+            pauses.spawn(async move {
+                if route.mail.send(Mail::Pause { done }).await.is_ok() {
+                    let _ = paused.await;
+                }
+            });
+        }
+        drop(tree);
+        let _ = tokio::time::timeout(most, pauses.join_all()).await;
     }
 
     /// Ends the run if nothing is left to do. `false`: something came in meanwhile, and it goes on.
@@ -325,6 +378,9 @@ impl Handle {
         let tree = self.run.tree().clone();
         let Self { run, letters } = self;
         drop(letters);
+        if let Some(tree) = tree.upgrade() {
+            tree.send_guests_home();
+        }
         run.close().await;
         let gone = async {
             while 0 < tree.strong_count() {
@@ -335,7 +391,7 @@ impl Handle {
     }
 }
 
-async fn tell(route: &Route, command: Command) -> Result<(), RunError> {
+pub(crate) async fn tell(route: &Route, command: Command) -> Result<(), RunError> {
     let (done, taken) = oneshot::channel();
     let sent = route.mail.send(Mail::Wish { command, letter: None, done: Some(done) }).await;
     match taken.await {

@@ -3,6 +3,8 @@
 //! Knows no store, no model and no tool, only their seams; words no error for people. [`Hub`] opens sessions,
 //! `run.rs` is the loop, `work.rs` what it starts, [`Lanes`] and [`Ledger`] admit steps.
 
+mod clockwork;
+mod delegating;
 mod errand;
 mod head;
 mod hub;
@@ -15,13 +17,14 @@ mod spill;
 mod subtask;
 mod tree;
 mod typing;
+mod views;
+mod visits;
 mod work;
 mod world;
 
 pub use hub::{Handle, Hub, OpenError};
 pub use ids::Ulids;
-pub use lanes::Lanes;
-pub use ledger::Ledger;
+pub use lanes::{LaneStanding, Lanes};
 pub use live::{LIVE_MAX, Shown};
 pub use run::RunError;
 pub use spill::{content_hash, read_all, restore};

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use posse_session::{Progress, SessionId};
-use tokio::sync::broadcast;
+use tokio::{sync::broadcast, time::Instant};
 
 /// Pieces kept for a slow screen before it misses some.
 pub const LIVE_MAX: usize = 1024;
@@ -30,8 +30,28 @@ impl Live {
         self.0.subscribe()
     }
 
-    pub(crate) fn of(&self, session: &SessionId) -> Arc<SessionLive> {
-        Arc::new(SessionLive { live: self.clone(), session: session.clone(), said: Mutex::default() })
+    pub(crate) fn of(&self, session: &SessionId, pulse: &Pulse) -> Arc<SessionLive> {
+        Arc::new(SessionLive { live: self.clone(), session: session.clone(), said: Mutex::default(), pulse: pulse.clone() })
+    }
+}
+
+/// When something last happened in a session, to the eye.
+#[derive(Clone)]
+pub(crate) struct Pulse(Arc<Mutex<Instant>>);
+
+impl Default for Pulse {
+    fn default() -> Self {
+        Self(Arc::new(Mutex::new(Instant::now())))
+    }
+}
+
+impl Pulse {
+    pub(crate) fn beat(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    }
+
+    pub(crate) fn last(&self) -> Instant {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -40,6 +60,7 @@ pub(crate) struct SessionLive {
     live: Live,
     session: SessionId,
     said: Mutex<String>,
+    pulse: Pulse,
 }
 
 impl SessionLive {
@@ -50,6 +71,10 @@ impl SessionLive {
 
 impl posse_session::Live for SessionLive {
     fn show(&self, progress: Progress) {
+        // Who waits in a queue does nothing.
+        if !matches!(progress, Progress::Waiting { .. }) {
+            self.pulse.beat();
+        }
         if let Progress::Text(text) = &progress {
             self.said.lock().unwrap_or_else(PoisonError::into_inner).push_str(text);
         }

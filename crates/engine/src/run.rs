@@ -12,19 +12,20 @@ use std::{
 
 use posse_context::Thread;
 use posse_session::{
-    Admission, Answer, Append, AppendError, BatchId, CallId, CallOwner, CallState, Command, Draft, Effect, EffectKey, Errand, Event, Given,
-    Granted, Hash, LetterId, Limit, Live as _, Look, Message, Outcome, Part, Permit, Progress, Record, Report, Request, Reserved, Scope,
-    Session, SessionId, Spawn, Summary, Text, Timestamp, To, ToolChoice, Turn, Usage, WAIT_MAX, Wish,
+    Admission, Answer, Append, AppendError, BatchId, BoxFuture, CallId, CallOwner, CallState, Command, Draft, Effect, EffectKey, Entry,
+    Errand, Event, Given, Granted, Hash, LetterId, Limit, Live as _, Look, Message, Outcome, Part, Permit, Progress, Record, Report,
+    Request, Reserved, Scope, Session, SessionId, Summary, TaskEnd, Text, Timestamp, To, ToolChoice, Turn, Usage, WAIT_MAX, Wish,
 };
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::{
-    lanes::{Place, Slot},
-    ledger::Ledger,
+    lanes::{Place, Slot, Urgency},
+    live::Pulse,
     spill::{Blobs, spill},
     tree::Tree,
     typing::Typing,
-    work::{CallInput, Desk, HOOK_MAX, Work, parse},
+    visits::Woken,
+    work::{CallInput, Desk, HOOK_MAX, Started, Watched, Work, parse},
     world::{Outfit, World},
 };
 
@@ -81,12 +82,44 @@ pub(crate) enum Mail {
     Report {
         key: EffectKey,
         report: Box<Report>,
+        /// What a task's end is worded from, for calls that wait for it.
+        end: Option<Box<TaskEnd>>,
     },
     /// A running call wants a task. Answered only when there will be none.
     Errand {
         call: CallId,
         errand: Box<Errand>,
         refused: oneshot::Sender<String>,
+    },
+    /// A running call waits for a task of this session. Answered only when the task is not open any more.
+    Await {
+        call: CallId,
+        task: SessionId,
+        wait: Duration,
+        gone: oneshot::Sender<()>,
+    },
+    /// The result of this call tells how the task ended: it needs no notice then.
+    Read {
+        call: CallId,
+        task: SessionId,
+    },
+    /// A running call leaves something running.
+    Kept {
+        call: CallId,
+        title: String,
+        over: BoxFuture<'static, Option<String>>,
+        done: oneshot::Sender<()>,
+    },
+    /// Words for a task of this session that has ended.
+    Wake {
+        task: SessionId,
+        entry: Box<Entry>,
+        letter: Option<LetterId>,
+        answer: oneshot::Sender<Result<Woken, String>>,
+    },
+    /// Puts down what is in hand and begins nothing more. Answered when it is done.
+    Pause {
+        done: oneshot::Sender<()>,
     },
     /// A task's run broke off, and this one with it.
     Broken(RunError),
@@ -106,7 +139,7 @@ impl Mail {
                 _ => false,
             },
             Self::Wish { command, .. } => matches!(command, Command::Rejudge { .. } | Command::Covered),
-            Self::Finish { .. } | Self::Errand { .. } | Self::Broken(_) => false,
+            _ => false,
         }
     }
 }
@@ -130,8 +163,15 @@ pub(crate) struct Run {
     pub(crate) woven: Vec<Message>,
     /// Inputs of open calls.
     pub(crate) inputs: HashMap<CallId, CallInput>,
-    /// What open tasks were started with.
-    pub(crate) errands: HashMap<SessionId, Spawn>,
+    /// What tasks were started with; of those that have ended without their prompts.
+    pub(crate) errands: HashMap<SessionId, Started>,
+    /// Calls whose result will tell how a task ended.
+    pub(crate) reads: HashMap<CallId, SessionId>,
+    /// What calls leave running, until somebody minds it. The lock is never contended: it makes the future shareable.
+    pub(crate) kept: HashMap<CallId, Mutex<BoxFuture<'static, Option<String>>>>,
+    pub(crate) pulse: Pulse,
+    /// Told to put everything down, and who waits for that.
+    pub(crate) pauses: Option<Vec<oneshot::Sender<()>>>,
     pub(crate) typing: Typing,
     /// Who speaks, where it is not the session's own agent.
     pub(crate) speaker: Turn,
@@ -159,7 +199,7 @@ pub(crate) struct Run {
     /// Others give back what they have set aside; nobody says when.
     pub(crate) wake_soon: bool,
     /// Why the next step does not begin, to be shown.
-    pub(crate) waits: Option<(&'static str, Option<Timestamp>)>,
+    pub(crate) waits: Option<(String, Option<Timestamp>)>,
 }
 
 impl Run {
@@ -194,24 +234,66 @@ impl Run {
         // Whoever spoke for one turn is gone when it is over: nothing between turns is judged by its rights.
         self.step_back().await?;
         let (mut letters, mut done, mut finish) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut woken, mut kept) = (Vec::new(), Vec::new());
         if mail.iter().any(Mail::brings_calls) {
             self.learn_grants().await;
         }
         let mut draft = self.session.draft(BatchId::fresh(&*self.world.ids), now);
         for piece in mail {
             let command = match piece {
-                Mail::Report { key, report } => {
+                Mail::Report { key, mut report, end } => {
                     self.under_way.remove(&key);
                     // Settled before anything else begins: the next step may be part of the same append.
-                    match &*report {
+                    match &mut *report {
                         Report::Reply { step, usage, .. } => self.settle(*step, *usage, true),
                         Report::ModelFailed { step, usage, .. } => self.settle(*step, *usage, false),
+                        Report::TaskEnded(ended) => self.word_for_waiters(draft.session(), ended, end),
+                        Report::CallFinished { call, .. } => {
+                            if let Some(task) = self.reads.remove(call) {
+                                draft.decide(Command::Noticed { task }, &self.given(now));
+                            }
+                        }
                         _ => {}
                     }
                     Command::Report(*report)
                 }
+                Mail::Await { call, task, wait, gone } => {
+                    if !draft.session().tasks().contains_key(&task) {
+                        let _ = gone.send(());
+                        continue;
+                    }
+                    Command::Await { call, task, until: Some(now.plus(wait)) }
+                }
+                Mail::Read { call, task } => {
+                    self.reads.insert(call, task);
+                    continue;
+                }
+                Mail::Kept { call, title, over, done: recorded } => {
+                    self.kept.insert(call.clone(), Mutex::new(over));
+                    kept.push(recorded);
+                    Command::Keep { call, title }
+                }
+                Mail::Wake { task, entry, letter, answer } => match self.wake(draft.session(), &task, &entry).await {
+                    Ok(Some(command)) => {
+                        letters.extend(letter);
+                        woken.push(answer);
+                        command
+                    }
+                    Ok(None) => {
+                        let _ = answer.send(Ok(Woken::Already));
+                        continue;
+                    }
+                    Err(words) => {
+                        let _ = answer.send(Err(words));
+                        continue;
+                    }
+                },
+                Mail::Pause { done: asks } => {
+                    self.pauses.get_or_insert_default().push(asks);
+                    continue;
+                }
                 Mail::Broken(error) => return Err(error),
-                Mail::Errand { call, errand, refused } => match self.commission(draft.session(), &call, *errand).await {
+                Mail::Errand { call, errand, refused } => match self.commission(&draft, &call, *errand).await {
                     Ok(command) => command,
                     Err(words) => {
                         // Nobody listening means that the call has ended.
@@ -241,16 +323,29 @@ impl Run {
         for report in self.overdue() {
             draft.decide(Command::Report(report), &self.given(now));
         }
+        for command in self.lapsed(draft.session(), now).await {
+            draft.decide(command, &self.given(now));
+        }
+        if let Some(command) = self.out_of_time(draft.session(), now) {
+            draft.decide(command, &self.given(now));
+        }
         self.begin(&mut draft, now).await;
         self.commit(draft, letters).await?;
         self.match_to();
+        self.put_down();
         // Said after the facts that explain it.
         if let Some((why, until)) = self.waits.take() {
-            self.world.live.of(self.session.id()).show(Progress::Waiting { why: why.to_owned(), until });
+            self.world.live.of(self.session.id(), &self.pulse).show(Progress::Waiting { why, until });
         }
         // Whoever hears of it may rely on it.
         for waits in done {
             let _ = waits.send(Ok(()));
+        }
+        for recorded in kept {
+            let _ = recorded.send(());
+        }
+        for answer in woken {
+            let _ = answer.send(Ok(Woken::Works));
         }
         let at_rest = self.session.is_settled() && self.under_way.is_empty();
         let ends = at_rest && !finish.is_empty();
@@ -292,7 +387,7 @@ impl Run {
 
     fn settle(&mut self, step: u64, usage: Usage, replied: bool) {
         if let Some(reserved) = self.reserved.remove(&step) {
-            self.tree.ledger.settle(reserved, usage, replied);
+            self.tree.ledger.settle(self.session.id(), reserved, usage, replied);
         }
     }
 
@@ -308,6 +403,7 @@ impl Run {
             strict_shell: self.outfit.strict_shell || self.session.birth().is_some_and(|birth| birth.strict_shell),
             grants: &self.grants,
             looks: self.outfit.hooks.iter().any(|hook| hook.looks()),
+            fallbacks: &self.outfit.fallbacks,
         }
     }
 
@@ -315,13 +411,25 @@ impl Run {
     async fn prepare(&self, command: Command) -> Command {
         match command {
             Command::Interrupt { by, hold, .. } => Command::Interrupt { by, hold, partial: self.partial() },
-            Command::Limit { limit, words, .. } => Command::Limit { limit, words, partial: self.partial() },
+            limit @ Command::Limit { .. } => self.with_partial(limit),
+            Command::Detach { task, .. } => {
+                let launched = self.launched(&task, true);
+                Command::Detach { task, launched }
+            }
             Command::Say(mut entry) => {
                 for hook in &self.outfit.hooks {
                     let _ = tokio::time::timeout(HOOK_MAX, hook.message(self.session.id(), &mut entry)).await;
                 }
                 Command::Say(entry)
             }
+            other => other,
+        }
+    }
+
+    /// A limit that ends a step keeps what was said.
+    pub(crate) fn with_partial(&self, command: Command) -> Command {
+        match command {
+            Command::Limit { limit, words, own, .. } => Command::Limit { limit, words, partial: self.partial(), own },
             other => other,
         }
     }
@@ -350,6 +458,9 @@ impl Run {
     async fn begin(&mut self, draft: &mut Draft, now: Timestamp) {
         (self.wake_at, self.wake_soon) = (None, false);
         let mut place = self.place.take();
+        if self.pauses.is_some() {
+            return self.conclude(draft, now);
+        }
         // What the kernel says itself brings a call that may begin at once.
         let subtask = |draft: &Draft| {
             draft.session().owed().into_iter().find_map(|effect| if let Effect::Subtask { step } = effect { Some(step) } else { None })
@@ -381,6 +492,10 @@ impl Run {
         // A slot that nobody wants any more goes to the next.
         self.granted = None;
         // A refused step leaves a round to conclude.
+        self.conclude(draft, now);
+    }
+
+    fn conclude(&self, draft: &mut Draft, now: Timestamp) {
         for effect in draft.session().owed() {
             if matches!(effect, Effect::Conclude { .. }) {
                 draft.begin(&effect, Permit::default(), Vec::new(), &self.given(now));
@@ -399,38 +514,52 @@ impl Run {
         // A clock that went back by more than any wait is not waited for.
         if let Some(at) = not_before.filter(|at| now < *at && at.since(now) <= WAIT_MAX) {
             self.wake_at = Some(at);
-            self.waits = Some(("the model failed; trying again", Some(at)));
+            self.waits = Some(("the model failed; trying again".into(), Some(at)));
             return;
         }
+        self.return_to_own_model(draft, now);
         if !self.dress(draft, now).await {
             return;
         }
         let facts = self.outfit.model.facts();
-        let Some(slot) = self.granted.take().or_else(|| self.world.lanes.try_enter(&facts.provider, &facts.name)) else {
-            self.place = place.or_else(|| Some(self.world.lanes.enter(&facts.provider, &facts.name)));
-            self.waits = Some(("waiting for a free lane", None));
+        let lanes = &self.world.lanes;
+        let urgency = if self.tree.is_background(draft.session()) { Urgency::Background } else { Urgency::Foreground };
+        // The model may have changed while it waited: then it waits in another lane.
+        let place = place.filter(|place| place.is_for(&facts.name));
+        let granted = self.granted.take().filter(|slot| slot.is_for(&facts.name));
+        let at_once = || if place.is_none() { lanes.try_enter(&facts.provider, &facts.name, urgency) } else { None };
+        let Some(slot) = granted.or_else(at_once) else {
+            let place = place.unwrap_or_else(|| lanes.enter(&facts.provider, &facts.name, urgency));
+            let ahead = match place.ahead() {
+                0 => String::new(),
+                ahead => format!(" ({ahead} ahead)"),
+            };
+            self.waits = Some((format!("waiting for a free lane of {}{ahead}", facts.name), None));
+            self.place = Some(place);
             return;
         };
         let input_estimate = (self.body_bytes / 4).max(draft.session().last_input());
         let wish = Wish { input_estimate, output_max: facts.output, prices: facts.prices };
-        let (reserved, output_max, closing) = match self.tree.ledger.reserve(wish) {
+        let id = self.session.id().clone();
+        let verdict = self.tree.ledger.reserve(&id, wish);
+        let refused = |limit: Limit| {
+            let (words, own) = (self.limit_words(limit, &verdict), !self.tree.ledger.is_trees(&verdict.account));
+            Command::Limit { limit, words, partial: Text::default(), own }
+        };
+        let (reserved, output_max, closing) = match verdict.admission {
             Admission::Go { reserved, output_max } => (reserved, output_max, false),
             // The one step beyond the limit is the root's: it sums up for the tree.
             Admission::Closing { reserved, .. } if draft.session().birth().is_some_and(|birth| birth.parent.is_some()) => {
-                self.tree.ledger.settle(reserved, Usage::default(), false);
-                let words = limit_words(Limit::Steps, &self.tree.ledger);
-                return draft.decide(Command::Limit { limit: Limit::Steps, words, partial: Text::default() }, &self.given(now));
+                self.tree.ledger.settle(&id, reserved, Usage::default(), false);
+                return draft.decide(refused(Limit::Steps), &self.given(now));
             }
             Admission::Closing { reserved, output_max } => (reserved, output_max, true),
             Admission::Later => {
                 self.wake_soon = true;
-                self.waits = Some(("waiting for others to give back what they have set aside", None));
+                self.waits = Some(("waiting for others to give back what they have set aside".into(), None));
                 return;
             }
-            Admission::Refused(limit) => {
-                let words = limit_words(limit, &self.tree.ledger);
-                return draft.decide(Command::Limit { limit, words, partial: Text::default() }, &self.given(now));
-            }
+            Admission::Refused(limit) => return draft.decide(refused(limit), &self.given(now)),
         };
         let closing = closing || draft.session().is_at_step_limit();
         (self.slot, self.output_max) = (Some(slot), output_max);
@@ -481,10 +610,13 @@ impl Run {
         if records.iter().any(|record| reaches_others(&record.event)) {
             self.tree.tell_others(self.session.id(), &Command::Covered);
         }
-        for record in records {
-            self.weave(&record);
-            self.outfit.hooks.iter().for_each(|hook| hook.event(self.session.id(), &record));
+        self.pulse.beat();
+        for record in &records {
+            self.weave(record);
+            self.outfit.hooks.iter().for_each(|hook| hook.event(self.session.id(), record));
         }
+        self.tell_more(&records);
+        self.tree.note_tasks(&self.session);
         self.publish();
         Ok(())
     }
@@ -497,8 +629,9 @@ impl Run {
     /// Keeps beside the session what a request and a call are made of.
     pub(crate) fn weave(&mut self, record: &Record) {
         match &record.event {
-            Event::Called { call, tool, input, .. } => {
-                self.inputs.insert(call.clone(), CallInput { tool: tool.clone(), input: input.inline().unwrap_or_default().to_owned() });
+            Event::Called { call, tool, input, wire_id, .. } => {
+                let (tool, input, wire_id) = (tool.clone(), input.inline().unwrap_or_default().to_owned(), wire_id.clone());
+                self.inputs.insert(call.clone(), CallInput { tool, input, wire_id });
             }
             Event::Looked { call, input, .. } => {
                 if let Some(known) = self.inputs.get_mut(call) {
@@ -510,11 +643,7 @@ impl Run {
             Event::StepFailed { step, usage, .. } => self.settle(*step, *usage, false),
             _ => {}
         }
-        match &record.event {
-            Event::TaskStarted { task, spawn, .. } => drop(self.errands.insert(task.clone(), spawn.clone())),
-            Event::TaskEnded { task, .. } => drop(self.errands.remove(task)),
-            _ => {}
-        }
+        self.learn_of_task(&record.event);
         self.typing.take(record);
         for message in self.thread.push(record) {
             let bytes = self.outfit.model.encode(&message);
@@ -557,8 +686,9 @@ impl Run {
             outfit: self.outfit.clone(),
             ids: self.world.ids.clone(),
             mail: self.mail.clone(),
-            live: self.world.live.of(self.session.id()),
+            live: self.world.live.of(self.session.id(), &self.pulse),
             memory: self.memory.clone(),
+            tree: Arc::downgrade(&self.tree),
         };
         match effect {
             Effect::CallModel { step, .. } => {
@@ -584,12 +714,13 @@ impl Run {
                 Some(desk.run_call(call.clone(), self.inputs.get(&call)?.clone(), answer, own))
             }
             Effect::Watch { task, round } => {
-                let spawn = self.errands.get(&task)?.clone();
-                let birth = self.birth_of(&spawn)?;
-                let waiting = self.session.tasks().get(&task).and_then(|open| open.waiting.clone());
-                let hooked = waiting.and_then(|call| self.inputs.get(&call).map(|wanted| desk.hooked(&call, wanted)));
-                Some(desk.watch(self.tree.clone(), task, round, spawn, birth, hooked))
+                let started = self.errands.get(&task)?.clone();
+                let birth = self.birth_of(&started.spawn)?;
+                let waiting = self.session.tasks().get(&task).and_then(|open| open.waiting.first()).map(|waiter| &waiter.call);
+                let hooked = waiting.and_then(|call| self.inputs.get(call).map(|wanted| desk.hooked(call, wanted)));
+                Some(desk.watch(Watched { tree: self.tree.clone(), task, round, started }, birth, hooked))
             }
+            Effect::Mind { call } => Some(desk.mind(call.clone(), self.kept.remove(&call)?.into_inner().ok()?)),
             Effect::StopTask { task, round } => {
                 let (by, hold) = self.session.tasks().get(&task)?.stopped?;
                 Some(desk.stop_task(self.tree.clone(), task, round, by, hold))
@@ -604,7 +735,8 @@ impl Run {
         let stopping = self.under_way.values().filter_map(|work| work.stopped_at).min();
         let retry = self.wake_at.map(|at| tokio::time::Instant::now() + at.since(self.world.clock.now()));
         let soon = self.wake_soon.then(|| tokio::time::Instant::now() + LOOK_AGAIN);
-        let alarm = [stopping.map(|since| since + STOP_MAX), retry, soon].into_iter().flatten().min();
+        let alarms = self.deadlines().into_iter().chain([stopping.map(|since| since + STOP_MAX), retry, soon]);
+        let alarm = alarms.flatten().min();
         let alarm = async move {
             match alarm {
                 Some(at) => tokio::time::sleep_until(at).await,
@@ -640,18 +772,4 @@ enum Waited {
 /// Whether an answer may settle asks of other sessions.
 fn reaches_others(event: &Event) -> bool {
     matches!(event, Event::Answered { answer: Answer::Yes { scope: Scope::Tree | Scope::Project }, .. })
-}
-
-fn limit_words(limit: Limit, ledger: &Ledger) -> String {
-    let standing = ledger.standing();
-    match limit {
-        Limit::Tokens => {
-            format!("the token limit of {} is used up ({} spent)", standing.limits.tokens.unwrap_or(0), standing.spent.tokens())
-        }
-        Limit::Cost => {
-            format!("the cost limit of ${:.2} is used up (${:.4} spent)", standing.limits.cost_usd.unwrap_or(0.0), standing.spent.cost_usd)
-        }
-        Limit::Steps => format!("the limit of {} steps is used up", standing.limits.steps.unwrap_or(0)),
-        Limit::Time => "the time limit is used up".to_owned(),
-    }
 }

@@ -4,25 +4,29 @@
 //! each. A child's log is the truth about it: whoever opens it goes on from there. Nothing here writes to a log.
 
 use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    collections::{HashMap, HashSet},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
 use posse_context::Thread;
 use posse_session::{
-    CallState, Command, Entry, Event, Hash, Head, How, LetterId, Limits, Ownership, Part, ReadError, Record, Rules, Session, SessionId,
-    Source, Spawn, Text, Turn, Usage, Voice,
+    Birth, By, CallState, Command, Effort, Entry, Event, Hash, Head, Hold, How, LetterId, Limits, Ownership, Part, ReadError, Record,
+    Rules, Session, SessionId, Source, Spawn, Text, Turn, Usage, Voice,
 };
 use tokio::{
     sync::{mpsc, oneshot, watch},
-    task::JoinHandle,
+    task::{JoinHandle, JoinSet},
 };
 
 use crate::{
     head::{after_the_opening, recorded_head},
     hub::{OpenError, read},
     ledger::Ledger,
+    live::Pulse,
     run::{MAIL_MAX, Mail, Run, RunError, Seen},
     spill::{content_hash, read_all, restore},
     subtask::spoken_by,
@@ -36,6 +40,9 @@ const LOOK: Duration = Duration::from_millis(10);
 /// Encoded heads kept for sessions that begin alike; a tree has a few agents, not hundreds.
 const HEADS_MAX: usize = 64;
 
+/// No tree is deeper.
+const DEPTH_MAX: usize = 64;
+
 pub(crate) struct Tree {
     pub(crate) world: Arc<World>,
     pub(crate) outfits: Arc<dyn Outfits>,
@@ -44,6 +51,22 @@ pub(crate) struct Tree {
     seats: Mutex<HashMap<SessionId, Seat>>,
     heads: Mutex<HashMap<Hash, Arc<[u8]>>>,
     changed: watch::Sender<()>,
+    /// Tasks nobody waits for.
+    background: Mutex<HashSet<SessionId>>,
+    /// Letters that are on their way in, and sessions that are open for one.
+    visits: watch::Sender<usize>,
+    guests: Mutex<JoinSet<()>>,
+    /// Somebody else may have left work behind that no watch will find.
+    inherited: AtomicBool,
+}
+
+/// Something of the tree that goes on beside the root: it is not at rest before this is dropped.
+pub(crate) struct Visit(Arc<Tree>);
+
+impl Drop for Visit {
+    fn drop(&mut self) {
+        self.0.visits.send_modify(|visits| *visits = visits.saturating_sub(1));
+    }
 }
 
 /// A session's place in the table.
@@ -98,6 +121,9 @@ pub(crate) struct Attended {
     pub(crate) reasoning: Vec<String>,
     pub(crate) error: String,
     pub(crate) usage: Usage,
+    pub(crate) effort: Effort,
+    /// Who stopped it.
+    pub(crate) by: Option<By>,
 }
 
 impl Tree {
@@ -107,15 +133,68 @@ impl Tree {
         owner: Ownership,
         limits: Limits,
     ) -> Result<Arc<Self>, ReadError> {
-        let (mut spent, mut steps, mut tasks) = (Usage::default(), 0, 0);
-        for summary in world.log.summaries(Some(&owner.root)).await? {
-            spent += summary.usage;
-            steps += summary.steps;
-            tasks += u64::from(summary.parent.is_some());
+        let so_far = world.log.summaries(Some(&owner.root)).await?;
+        let ledger = Ledger::new(owner.root.clone(), limits, &so_far);
+        Ok(Arc::new(Self {
+            world,
+            outfits,
+            owner,
+            ledger,
+            seats: Mutex::default(),
+            heads: Mutex::default(),
+            changed: watch::Sender::new(()),
+            background: Mutex::default(),
+            visits: watch::Sender::new(0),
+            guests: Mutex::default(),
+            inherited: AtomicBool::new(!so_far.is_empty()),
+        }))
+    }
+
+    pub(crate) fn visit(self: &Arc<Self>) -> Visit {
+        self.visits.send_modify(|visits| *visits += 1);
+        Visit(self.clone())
+    }
+
+    /// Keeps something going beside the watches, until the tree is closed.
+    pub(crate) fn host(&self, guest: impl Future<Output = ()> + Send + 'static) {
+        let mut guests = self.guests.lock().unwrap_or_else(PoisonError::into_inner);
+        while guests.try_join_next().is_some() {}
+        guests.spawn(guest);
+    }
+
+    pub(crate) fn send_guests_home(&self) {
+        self.guests.lock().unwrap_or_else(PoisonError::into_inner).abort_all();
+    }
+
+    /// Whether somebody else worked on this tree before; asked once.
+    pub(crate) fn is_inherited(&self) -> bool {
+        self.inherited.swap(false, Ordering::SeqCst)
+    }
+
+    pub(crate) fn visits(&self) -> watch::Receiver<usize> {
+        self.visits.subscribe()
+    }
+
+    /// Which of a session's tasks nobody waits for.
+    pub(crate) fn note_tasks(&self, session: &Session) {
+        let mut background = self.background.lock().unwrap_or_else(PoisonError::into_inner);
+        for (task, open) in session.tasks() {
+            if open.waiting.is_empty() {
+                background.insert(task.clone())
+            } else {
+                background.remove(task)
+            };
         }
-        let ledger = Ledger::new(limits, spent, steps, tasks);
-        let (changed, _) = watch::channel(());
-        Ok(Arc::new(Self { world, outfits, owner, ledger, seats: Mutex::default(), heads: Mutex::default(), changed }))
+    }
+
+    /// Whether nobody waits for a session, or for one above it.
+    pub(crate) fn is_background(&self, session: &Session) -> bool {
+        let above = |below: &SessionId| self.seen(below).and_then(|session| session.birth()?.parent.clone());
+        let parent = session.birth().and_then(|birth| birth.parent.clone());
+        let line: Vec<SessionId> =
+            std::iter::once(session.id().clone()).chain(std::iter::successors(parent, above).take(DEPTH_MAX)).collect();
+        let background = self.background.lock().unwrap_or_else(PoisonError::into_inner);
+        line.iter().any(|session| background.contains(session))
     }
 
     fn seats(&self) -> MutexGuard<'_, HashMap<SessionId, Seat>> {
@@ -137,12 +216,16 @@ impl Tree {
         routes.iter().filter_map(|route| route.seen.borrow().clone().ok().flatten()).collect()
     }
 
-    /// Says something to every other run, without waiting for it to be heard.
-    pub(crate) fn tell_others(&self, session: &SessionId, command: &Command) {
+    pub(crate) fn routes_but(&self, session: &SessionId) -> Vec<Route> {
         let seats = self.seats();
         let others = seats.iter().filter(|(id, _)| *id != session);
-        for route in others.filter_map(|(_, seat)| if let Seat::Open(route) = seat { Some(route) } else { None }) {
-            let (mail, command) = (route.mail.clone(), command.clone());
+        others.filter_map(|(_, seat)| if let Seat::Open(route) = seat { Some(route.clone()) } else { None }).collect()
+    }
+
+    /// Says something to every other run, without waiting for it to be heard.
+    pub(crate) fn tell_others(&self, session: &SessionId, command: &Command) {
+        for route in self.routes_but(session) {
+            let (mail, command) = (route.mail, command.clone());
             tokio::spawn(async move { mail.send(wish(command)).await });
         }
     }
@@ -238,6 +321,10 @@ impl Tree {
             woven: Vec::new(),
             inputs: HashMap::new(),
             errands: HashMap::new(),
+            reads: HashMap::new(),
+            kept: HashMap::new(),
+            pulse: Pulse::default(),
+            pauses: None,
             typing: Default::default(),
             speaker,
             new_head,
@@ -259,7 +346,10 @@ impl Tree {
             waits: None,
         };
         records.iter().for_each(|record| run.weave(record));
+        run.tell_so_far(&records);
         drop(records);
+        let parent = run.session.birth().and_then(|birth| birth.parent.clone()).or_else(|| born_of(&opening));
+        self.ledger.open(run.session.id(), parent.as_ref(), run.outfit.own_limits);
         let looks = run.look_again();
         if !looks.is_empty() {
             opening.insert(after_the_opening(&opening) - 1, wish(Command::Rejudge { looks }));
@@ -324,11 +414,13 @@ impl Tree {
         parent: &SessionId,
         birth: &TaskBirth,
     ) -> Result<Attended, RunError> {
+        let source = spawn.by.clone().unwrap_or_else(|| Source::Prompt { session: parent.clone() });
+        let voice = if source == Source::User { Voice::User } else { Voice::Agent { named: spawn.named.clone() } };
         let entry = Entry {
-            source: Source::Prompt { session: parent.clone() },
             // Files that the prompt names are looked up in the child, under its rights.
-            typed: spawn.prompt.inline().is_some_and(|prompt| prompt.contains('@')),
-            voice: Voice::Agent { named: spawn.named.clone() },
+            typed: !matches!(source, Source::Agent { .. }) && spawn.prompt.inline().is_some_and(|prompt| prompt.contains('@')),
+            source,
+            voice,
             allowed: spawn.allowed.clone(),
             ..Entry::user(spawn.entry.clone(), spawn.prompt.clone())
         };
@@ -386,7 +478,7 @@ impl Tree {
     }
 
     /// What a settled session's last round came to.
-    async fn result(&self, session: &Session) -> Result<Attended, ReadError> {
+    pub(crate) async fn result(&self, session: &Session) -> Result<Attended, ReadError> {
         let (log, round) = (&*self.world.log, session.round());
         let mut attended = Attended {
             how: round.how,
@@ -394,6 +486,13 @@ impl Tree {
             reasoning: Vec::new(),
             error: if round.how == How::Completed { String::new() } else { round.error.clone() },
             usage: round.usage,
+            effort: Effort { calls: round.calls, millis: 0 },
+            by: match session.hold() {
+                Some(Hold::StoppedByUser) => Some(By::User),
+                Some(Hold::StoppedByModel) => Some(By::Model),
+                Some(Hold::Esc) => Some(By::Kernel),
+                _ => None,
+            },
         };
         let mut said = match (round.how, round.reply) {
             (How::Completed, Some(reply)) => log.read(session.id(), reply - 1, 1).await?,
@@ -401,6 +500,9 @@ impl Tree {
             _ => read_all(log, session.id(), 0).await?,
         };
         restore(log, &mut said).await?;
+        if let (Some(began), Some(last)) = (round.began, said.last()) {
+            attended.effort.millis = u64::try_from(last.at.since(began).as_millis()).unwrap_or(u64::MAX);
+        }
         let since = said.iter().rposition(|record| matches!(record.event, Event::Ended { round: ended, .. } if ended < round.number));
         for record in said[since.map_or(0, |at| at + 1)..].iter().rev() {
             let parts = match &record.event {
@@ -423,7 +525,8 @@ impl Tree {
 
 impl Attended {
     fn never_ran(words: String) -> Self {
-        Self { how: How::Failed, texts: Vec::new(), reasoning: Vec::new(), error: words, usage: Usage::default() }
+        let (usage, effort) = (Usage::default(), Effort::default());
+        Self { how: How::Failed, texts: Vec::new(), reasoning: Vec::new(), error: words, usage, effort, by: None }
     }
 
     fn take(&mut self, parts: &[Part]) {
@@ -437,6 +540,14 @@ impl Attended {
             }
         }
     }
+}
+
+/// Who a session that begins is a task of.
+fn born_of(opening: &[Mail]) -> Option<SessionId> {
+    opening.iter().find_map(|mail| match mail {
+        Mail::Wish { command: Command::Create(created), .. } => Birth::of(created)?.parent,
+        _ => None,
+    })
 }
 
 /// Waits until a run has heard an entry and settled; `None` when the run is gone and the session must be opened anew.

@@ -3,27 +3,29 @@
 //! Dropping a [`Work`] cancels it. Nothing here touches the log: a report is a wish, the run makes it a fact.
 
 use std::{
-    sync::{Arc, Mutex},
+    convert::Infallible,
+    sync::{Arc, Mutex, Weak},
     time::Duration,
 };
 
 use posse_session::{
-    Before, Birth, BoxFuture, By, CallId, CallOwner, Command, Delegate, EffectKey, Errand, Expansion, Finish, Hold, HookedCall, How, Ids,
-    Kind, Look, ModelError, ModelFailure, Needed, Outcome, Part, Reply, ReplyPart, Report, Request, Rules, SessionId, Spawn, Stop, TaskEnd,
-    Text, ToolCall, ToolContext, Touch, Usage, Wanted, clip,
+    Before, Birth, BoxFuture, By, CallId, CallOwner, Command, EffectKey, Effort, Expansion, Finish, Hold, HookedCall, How, Ids, Kind, Look,
+    ModelError, ModelFailure, Needed, Outcome, Part, Reply, ReplyPart, Report, Request, Rules, SessionId, Spawn, Stop, TaskEnd, TaskReport,
+    Text, Tool, ToolCall, ToolContext, Touch, Usage, Wanted, clip,
 };
 use serde_json::{Map, Value};
 use tokio::{
-    sync::{mpsc, oneshot, watch},
+    sync::{mpsc, watch},
     task::JoinHandle,
 };
 
 use crate::{
+    delegating::Delegating,
     lanes::Slot,
     live::SessionLive,
     run::Mail,
     subtask::typed_text,
-    tree::{Attended, Tree, wish},
+    tree::{Tree, wish},
     typing::Typed,
     world::{Outfit, Outfits},
 };
@@ -74,25 +76,54 @@ pub(crate) struct Desk {
     pub(crate) mail: mpsc::Sender<Mail>,
     pub(crate) live: Arc<SessionLive>,
     pub(crate) memory: Arc<Mutex<Map<String, Value>>>,
+    pub(crate) tree: Weak<Tree>,
 }
 
-/// A call's tool and input, as recorded.
+/// A call's tool and input, as recorded, and the provider's id of it.
 #[derive(Debug, Clone)]
 pub(crate) struct CallInput {
     pub(crate) tool: String,
     pub(crate) input: String,
+    pub(crate) wire_id: String,
+}
+
+/// A task as its parent started it.
+#[derive(Debug, Clone)]
+pub(crate) struct Started {
+    pub(crate) spawn: Spawn,
+    /// The provider's id of the call.
+    pub(crate) wire_id: String,
+}
+
+/// What a piece of work has to say: a report, and of a task's end what it is worded from.
+pub(crate) struct Told {
+    report: Report,
+    end: Option<Box<TaskEnd>>,
+}
+
+impl From<Report> for Told {
+    fn from(report: Report) -> Self {
+        Self { report, end: None }
+    }
 }
 
 impl Desk {
     fn start(self, key: EffectKey, work: impl FnOnce(Self, Arc<StopFlag>) -> BoxFuture<'static, Report> + Send + 'static) -> Work {
+        self.tell(key, move |desk, stop| {
+            let work = work(desk, stop);
+            Box::pin(async move { Told::from(work.await) })
+        })
+    }
+
+    fn tell(self, key: EffectKey, work: impl FnOnce(Self, Arc<StopFlag>) -> BoxFuture<'static, Told> + Send + 'static) -> Work {
         let (stop, flag) = watch::channel(false);
         let (live, mail) = (self.live.clone(), self.mail.clone());
         let task = tokio::spawn(async move {
             // A task of its own, so that a panic is a report too and nobody waits for ever.
             let mut inner = Inner(tokio::spawn(work(self, Arc::new(StopFlag(flag)))));
-            let report = (&mut inner.0).await.unwrap_or_else(|_| broken(&key));
+            let Told { report, end } = (&mut inner.0).await.unwrap_or_else(|_| broken(&key).into());
             // A run that is gone needs no report.
-            let _ = mail.send(Mail::Report { key, report: Box::new(report) }).await;
+            let _ = mail.send(Mail::Report { key, report: Box::new(report), end }).await;
         });
         Work { task, stop, live, stopped_at: None }
     }
@@ -102,7 +133,7 @@ impl Desk {
             Box::pin(async move {
                 let deadline = desk.outfit.step_max;
                 let attempt = tokio::time::timeout(deadline, desk.outfit.model.reply(request, &*desk.live)).await;
-                drop(slot);
+                give_back(slot, &attempt);
                 let reply = attempt.unwrap_or_else(|_| {
                     let words = format!("the model took longer than {} s for one answer (limits.step)", deadline.as_secs());
                     Err(ModelError { partial: desk.live.said(), ..ModelError::new(ModelFailure::Deadline, words) })
@@ -223,19 +254,16 @@ impl Desk {
         })
     }
 
-    /// Keeps a task going until its round is over.
-    pub(crate) fn watch(
-        self,
-        tree: Arc<Tree>,
-        task: SessionId,
-        round: u64,
-        spawn: Spawn,
-        birth: TaskBirth,
-        hooked: Option<HookedCall>,
-    ) -> Work {
-        self.start(EffectKey::Watch(task.clone(), round), move |desk, _| {
+    /// Keeps a task going until its round is over. One that a call waits for is sent to the background after a while.
+    pub(crate) fn watch(self, watched: Watched, birth: TaskBirth, hooked: Option<HookedCall>) -> Work {
+        self.tell(EffectKey::Watch(watched.task.clone(), watched.round), move |desk, _| {
             Box::pin(async move {
-                let attended = match tree.attend(&task, &spawn, &desk.session, &birth).await {
+                let Watched { tree, task, round, started } = watched;
+                let attended = tokio::select! {
+                    attended = tree.attend(&task, &started.spawn, &desk.session, &birth) => attended,
+                    never = desk.detach_in_time(&tree, &task) => match never {},
+                };
+                let attended = match attended {
                     Ok(attended) => attended,
                     Err(error) => {
                         // The task has not ended, only its run; the parent cannot go on without it.
@@ -243,15 +271,50 @@ impl Desk {
                         std::future::pending().await
                     }
                 };
-                let (how, usage, said) = (attended.how, attended.usage, attended.texts.join("\n\n"));
-                let mut result = desk.worded(&task, &spawn, attended);
+                let end = tree.end_of(&task, &started, attended);
+                let tool = desk.tool_of(&started.spawn);
+                let mut result = tool.map_or_else(String::new, |tool| tool.ended(&end));
+                let notice = tool.map_or_else(String::new, |tool| tool.noticed(&end)).into();
                 if let Some(hooked) = hooked.filter(|_| !desk.outfit.hooks.is_empty()) {
-                    let succeeded = matches!(how, How::Completed | How::Limit);
+                    let succeeded = matches!(end.how, How::Completed | How::Limit);
                     let outcome = if succeeded { Outcome::done(result) } else { Outcome::failed(result) };
                     result = text_of(&desk.after(hooked, outcome).await);
                 }
-                Report::TaskEnded { task, round, how, result: result.into(), said: said.into(), usage }
+                let report = TaskReport {
+                    task,
+                    round,
+                    how: end.how,
+                    result: result.into(),
+                    notice,
+                    said: end.texts.join("\n\n").into(),
+                    awaited: Vec::new(),
+                    usage: end.usage,
+                    effort: end.effort,
+                };
+                Told { report: Report::TaskEnded(Box::new(report)), end: Some(Box::new(end)) }
             })
+        })
+    }
+
+    /// Sends a task to the background when it has run for long enough. Time in a queue is not time it ran.
+    async fn detach_in_time(&self, tree: &Arc<Tree>, task: &SessionId) -> Infallible {
+        if let Some(after) = self.outfit.detach_after {
+            let began = tree.has_begun(task).await;
+            tokio::time::sleep_until(began + after).await;
+            let _ = self.mail.send(wish(Command::Detach { task: task.clone(), launched: Outcome::done("") })).await;
+        }
+        std::future::pending().await
+    }
+
+    /// The tool that words what comes of a task.
+    pub(crate) fn tool_of(&self, spawn: &Spawn) -> Option<&Arc<dyn Tool>> {
+        self.outfit.tools.iter().find(|tool| tool.spec().name == spawn.tool).or_else(|| self.outfit.tools.first())
+    }
+
+    /// Sees what a call had left running to its end.
+    pub(crate) fn mind(self, call: CallId, over: BoxFuture<'static, Option<String>>) -> Work {
+        self.start(EffectKey::Mind(call.clone()), move |_, _| {
+            Box::pin(async move { Report::KeptEnded { call, words: over.await.map(Text::from) } })
         })
     }
 
@@ -259,15 +322,6 @@ impl Desk {
     pub(crate) fn hooked(&self, call: &CallId, wanted: &CallInput) -> HookedCall {
         let input = parse(&wanted.input).unwrap_or_default();
         HookedCall { session: self.session.clone(), call: call.clone(), tool: wanted.tool.clone(), input }
-    }
-
-    /// What the parent's model reads of a task.
-    fn worded(&self, task: &SessionId, spawn: &Spawn, attended: Attended) -> String {
-        let Attended { how, texts, reasoning, error, .. } = attended;
-        let (agent, description, note) = (spawn.agent.clone(), spawn.description.clone(), spawn.note.clone());
-        let end = TaskEnd { task: task.clone(), agent, description, how, texts, reasoning, error, note };
-        let tool = self.outfit.tools.iter().find(|tool| tool.spec().name == spawn.tool).or_else(|| self.outfit.tools.first());
-        tool.map_or_else(String::new, |tool| tool.ended(&end))
     }
 
     /// Tells a task to stop, as soon as there is somebody to tell. Owed until its end is known, so it never reports.
@@ -330,7 +384,7 @@ impl Desk {
                             workspace: desk.outfit.workspace.clone(),
                             live: desk.live.clone(),
                             stop,
-                            delegate: Arc::new(Delegating(desk.mail.clone())),
+                            delegate: Arc::new(Delegating::new(&desk)),
                             spool: desk.outfit.spool.clone(),
                             memory: desk.memory.clone(),
                         };
@@ -391,14 +445,18 @@ fn broken(key: &EffectKey) -> Report {
         },
         EffectKey::Look(call) => Report::Looked { call: call.clone(), input: Text::default(), look: Err(words), by: String::new() },
         EffectKey::Run(call) => Report::CallFinished { call: call.clone(), outcome: Outcome::failed(CRASHED) },
-        EffectKey::Watch(task, round) | EffectKey::StopTask(task, round) => Report::TaskEnded {
+        EffectKey::Watch(task, round) | EffectKey::StopTask(task, round) => Report::TaskEnded(Box::new(TaskReport {
             task: task.clone(),
             round: *round,
             how: How::Failed,
-            result: words.into(),
-            said: Default::default(),
+            result: words.clone().into(),
+            notice: format!("[task {task} failed] {words}").into(),
+            said: Text::default(),
+            awaited: Vec::new(),
             usage: Usage::default(),
-        },
+            effort: Effort::default(),
+        })),
+        EffectKey::Mind(call) => Report::KeptEnded { call: call.clone(), words: Some(words.into()) },
         EffectKey::Expand(entry) => Report::Expanded {
             entry: entry.clone(),
             parts: vec![Part::reminder(format!("What the user typed could not be read: {words}"))],
@@ -429,20 +487,22 @@ fn text_of(outcome: &Outcome) -> String {
     text.inline().unwrap_or_default().to_owned()
 }
 
-/// How a call reaches the run that starts tasks.
-struct Delegating(mpsc::Sender<Mail>);
+/// What a watch is about.
+pub(crate) struct Watched {
+    pub(crate) tree: Arc<Tree>,
+    pub(crate) task: SessionId,
+    pub(crate) round: u64,
+    pub(crate) started: Started,
+}
 
-impl Delegate for Delegating {
-    fn spawn<'a>(&'a self, call: &'a CallId, errand: Errand) -> BoxFuture<'a, String> {
-        Box::pin(async move {
-            let (refused, words) = oneshot::channel();
-            let sent = self.0.send(Mail::Errand { call: call.clone(), errand: Box::new(errand), refused }).await;
-            match words.await {
-                Ok(words) if sent.is_ok() => words,
-                // The task is recorded and the call waits for it: the run drops this.
-                _ => std::future::pending().await,
-            }
-        })
+/// The lane learns how its provider bears up.
+fn give_back(slot: Slot, attempt: &Result<Result<Reply, ModelError>, tokio::time::error::Elapsed>) {
+    match attempt {
+        Ok(Ok(_)) => slot.succeeded(),
+        Ok(Err(error)) if matches!(error.failure, ModelFailure::RateLimited | ModelFailure::Overloaded) => {
+            slot.overloaded(error.retry_after);
+        }
+        _ => drop(slot),
     }
 }
 

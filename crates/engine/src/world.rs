@@ -3,7 +3,8 @@
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use posse_session::{
-    Asking, Birth, Clock, Expander, Head, Hook, Ids, Inbox, Lease, Log, Mode, Model, Recipe, Rules, SessionId, Tool, Workspace,
+    Asking, Birth, Clock, Expander, Head, Hook, Ids, Inbox, Lease, Limits, Log, Mode, Model, Outputs, Recipe, Rules, SessionId, Tool,
+    Workspace,
 };
 
 use crate::{Lanes, live::Live};
@@ -17,6 +18,7 @@ pub struct World {
     pub ids: Arc<dyn Ids>,
     pub lanes: Arc<Lanes>,
     pub live: Live,
+    pub outputs: Arc<dyn Outputs>,
 }
 
 /// Makes agents ready: built by `cli` from configuration, again after a restart.
@@ -52,6 +54,18 @@ pub struct Outfit {
     pub stream_idle: Duration,
     /// One model call takes at most so long.
     pub step_max: Duration,
+    /// One round of a task takes at most so long, and one turn of a root.
+    pub wall: Duration,
+    /// A model or a tool that works shows nothing for at most so long.
+    pub idle: Duration,
+    /// A task that has run for so long goes on in the background.
+    pub detach_after: Option<Duration>,
+    /// Tasks may run in the background.
+    pub background: bool,
+    /// What this session and everything below it may use up.
+    pub own_limits: Limits,
+    /// Models that answer, in this order, when its own is overloaded.
+    pub fallbacks: Vec<String>,
     /// So many calls of a reply run at once.
     pub calls_max: usize,
     /// Tasks of this session have at most so many ancestors.

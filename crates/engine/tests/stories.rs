@@ -379,18 +379,18 @@ async fn the_step_limit_gives_one_closing_step_without_tools() {
     let session = office.run("go").await;
     let seen = office.model.seen();
     assert_eq!((seen.len(), session.hold()), (3, Some(Hold::Limit)));
-    assert_eq!(seen[2].head.tools.len(), 6, "the tools stay in the head");
+    assert_eq!(seen[2].head.tools.len(), office.tools().len(), "the tools stay in the head");
     assert!(office.shown().last().unwrap().contains("last message"), "{:?}", office.shown());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_token_budget_refuses_the_step_before_the_call() {
-    let mut office = Office::new([call("touch", "a").using(900, 50), call("touch", "b").using(900, 50), say("never")]);
-    office.limits = Limits { tokens: Some(2_000), ..Limits::default() };
+    let mut office = Office::new([call("touch", "a").using(4_000, 50), call("touch", "b").using(4_000, 50), say("never")]);
+    office.limits = Limits { tokens: Some(9_000), ..Limits::default() };
     let session = office.run("go").await;
     assert_eq!((office.model.seen().len(), session.hold()), (2, Some(Hold::Limit)));
     assert!(session.round().error.contains("token limit"), "{}", session.round().error);
-    assert!(office.model.seen()[1].output_max <= 2_000 - 950 - 900, "the output is lowered to what is left");
+    assert!(office.model.seen()[1].output_max <= 9_000 - 4_050 - 4_000, "the output is lowered to what is left");
 }
 
 #[tokio::test(start_paused = true)]

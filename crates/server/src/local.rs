@@ -7,8 +7,8 @@ use std::{sync::Arc, time::Duration};
 use posse_api::{Ask, Client, ClientError, Delivered, Place, Start, concerns, named};
 use posse_engine::{World, read_all, restore};
 use posse_session::{
-    Append, AskId, Asking, BatchId, BoxFuture, By, CallId, Command, Event, Given, LeaseError, Letter, LetterId, Mode, Posted, ReadError,
-    Record, Rules, Seq, Session, SessionId, Summary, Timestamp,
+    Append, AskId, Asking, BatchId, BoxFuture, By, CallId, Command, Event, Given, Hold, LeaseError, Letter, LetterId, Mode, Posted,
+    ReadError, Record, Rules, Seq, Session, SessionId, Summary, Text, Timestamp,
 };
 
 use crate::seek::Sought;
@@ -53,6 +53,7 @@ impl Local {
             strict_shell: false,
             grants: &[],
             looks: false,
+            fallbacks: &[],
         };
         if let Some(command) = command(letter) {
             draft.decide(command, &given);
@@ -132,7 +133,8 @@ fn command(letter: &Letter) -> Option<Command> {
     match letter.clone() {
         Letter::Answer { ask, answer } => Some(Command::Answer { ask, answer, by: By::User }),
         Letter::Revoke { ask } => Some(Command::Revoke { ask, by: By::User }),
-        Letter::Say { .. } | Letter::Stop { .. } | Letter::Resume | Letter::Detach { .. } => None,
+        Letter::Stop { .. } => Some(Command::Interrupt { by: By::User, hold: Hold::StoppedByUser, partial: Text::default() }),
+        Letter::Say { .. } | Letter::Resume | Letter::Detach { .. } => None,
     }
 }
 

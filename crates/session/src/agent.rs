@@ -89,8 +89,14 @@ pub struct Agent {
     pub initial_prompt: Option<String>,
     #[serde(skip_serializing_if = "AgentBudget::is_none")]
     pub budget: AgentBudget,
+    /// The longest that one round of it may take.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Duration>,
+    #[serde(skip_serializing_if = "AgentLimits::is_none")]
+    pub limits: AgentLimits,
+    /// Who answers when its model is overloaded, in this order, as written. Absent: whoever is configured for all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fallback: Option<Vec<String>>,
     /// Everything that defines it is the user's, or of a folder that the user trusts.
     pub trusted: bool,
     /// Where it was last defined: `built-in`, `.posse/agents/a.md:1`.
@@ -138,6 +144,33 @@ pub struct AgentBudget {
 }
 
 impl AgentBudget {
+    fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Limits of its own beside its steps, its budget and its timeout. They tighten the configured ones and never widen them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AgentLimits {
+    /// Without a sign of life.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle: Option<Duration>,
+    /// Without a byte of one model stream.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stream_idle: Option<Duration>,
+    /// For one model call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step: Option<Duration>,
+    /// How deep agents may be nested below the root for it to start one more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub depth: Option<u64>,
+    /// Tasks that it may ever start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub children: Option<u64>,
+}
+
+impl AgentLimits {
     fn is_none(&self) -> bool {
         *self == Self::default()
     }
@@ -320,6 +353,8 @@ mod tests {
             memory: Some(MemoryScope::Project),
             timeout: Some(Duration::from_secs(60)),
             budget: AgentBudget { cost_usd: Some(0.5), tokens: None },
+            limits: AgentLimits { step: Some(Duration::from_millis(1_500)), depth: Some(1), ..AgentLimits::default() },
+            fallback: Some(vec!["small".into()]),
             ..agent("a")
         };
         assert_eq!(serde_json::from_str::<Agent>(&serde_json::to_string(&full).unwrap()).unwrap(), full);

@@ -9,14 +9,17 @@ use crate::{
     entry::{Delivery, Priority, Source},
     event::{Event, Hold, Record, Segment},
     grant::{Grant, Granted},
-    ids::{AskId, CallId, Seq},
+    ids::{AskId, CallId, EntryId, Seq, SessionId},
     outcome::{Answer, By, How, Outcome, Scope},
     part::Part,
     queue::{Begins, Waiting, fingerprint, subtasks},
     rule::{Decision, Verdict},
-    state::{Announced, Birth, CallOwner, CallState, Configuration, OpenCall, OpenStep, OpenTask, Retry, Session, Subtask, Turn},
+    state::{
+        Announced, Birth, CallOwner, CallState, Configuration, OpenCall, OpenStep, OpenTask, Retry, Session, StandIn, Subtask, Turn,
+        Unanswered, Waiter,
+    },
     task::To,
-    text::INLINE_BYTES_MAX,
+    text::{INLINE_BYTES_MAX, Text},
     usage::Usage,
 };
 
@@ -25,6 +28,9 @@ const ERROR_CHARS_MAX: usize = 500;
 
 /// Files the model is told of that were put back; more would be a list of its own.
 const UNDONE_MAX: usize = 50;
+
+/// Asks that may still be answered after they were closed.
+pub(crate) const UNANSWERED_MAX: usize = 16;
 
 impl Session {
     pub fn apply(&mut self, record: &Record) {
@@ -57,7 +63,7 @@ impl Session {
                 }
                 let begins_turn = !self.answering && self.subtasks.is_empty();
                 if begins_turn {
-                    self.turn = Turn::default();
+                    (self.turn, self.turn_began) = (Turn::default(), Some(record.at));
                 }
                 for waiting in self.queue.take(took) {
                     self.turn.join(&waiting.begins);
@@ -65,11 +71,13 @@ impl Session {
                     self.subtasks.extend(waiting.begins.subtasks.iter().enumerate().map(subtask));
                 }
                 self.follow_up = false;
+                // A round begins at the latest here.
+                self.open_round();
+                self.round.began.get_or_insert(record.at);
                 self.step = Some(OpenStep { step: *step, closing: *closing, since: record.at });
                 (self.steps, self.answering, self.cut_short, self.resumed) = (step.saturating_add(1), true, false, false);
                 self.retry.at = None;
                 self.undone.clear();
-                self.open_round();
             }
             Event::Replied { calls, usage, author, .. } => self.apply_replied(record.seq, *calls, *usage, author.is_some()),
             Event::Called { .. } => self.apply_called(record),
@@ -110,10 +118,11 @@ impl Session {
                 }
             }
             Event::TookOver { .. } => self.apply_took_over(record),
-            Event::LimitReached { words, .. } => {
+            Event::LimitReached { limit, words, .. } => {
                 self.step = None;
                 self.stop_running();
-                self.stand_still(Hold::Limit, How::Limit, words);
+                let how = if limit.is_deadline() { How::Failed } else { How::Limit };
+                self.stand_still(Hold::Limit, how, words);
             }
             Event::Forked { segments } => {
                 self.transcript.closed = Arc::new(segments.clone());
@@ -122,8 +131,26 @@ impl Session {
             Event::Compacted { tail_from, .. } => self.apply_compacted(record.seq, *tail_from),
             Event::Reverted { to } => self.apply_reverted(record.seq, *to),
             Event::Ended { .. } => self.round.open = false,
-            Event::TaskStarted { .. } | Event::TaskEnded { .. } | Event::Detached { .. } | Event::TaskStopped { .. } => {
-                self.apply_task(record)
+            Event::TaskStarted { .. }
+            | Event::TaskResumed { .. }
+            | Event::TaskAwaited { .. }
+            | Event::TaskEnded { .. }
+            | Event::Detached { .. }
+            | Event::TaskStopped { .. } => self.apply_task(record),
+            Event::Unqueued { entry } => drop(self.queue.take(std::slice::from_ref(entry))),
+            Event::Kept { call, title } => {
+                self.kept.insert(call.clone(), title.clone());
+                self.open_round();
+            }
+            Event::KeptEnded { call, words, entry } => {
+                self.kept.remove(call);
+                if let Some(entry) = entry {
+                    self.push_notice(entry, Source::Shell { call: call.clone() }, words, record.seq);
+                }
+            }
+            Event::ModelChanged { model, .. } => {
+                self.stand_in = model.clone().map(|model| StandIn { model, since: record.at });
+                (self.retry.kind, self.retry.count) = (None, 0);
             }
             Event::Revoked { ask, .. } => self.grants.retain(|granted| granted.ask != *ask),
             Event::Undone { paths, .. } => {
@@ -178,10 +205,18 @@ impl Session {
             Announced::Kernel => self.subtasks.pop_front().map_or(CallOwner::Model, CallOwner::Subtask),
         };
         let (seq, consented, answer) = (record.seq, *consented, None);
+        self.round.calls += 1;
         self.calls.push(OpenCall { call, tool, seq, repeatable, attempts: 0, repeats, state, consented, answer, owner });
     }
 
     fn apply_answered(&mut self, ask: &AskId, call: &CallId, answer: &Answer, by: By) {
+        if let Some(at) = self.unanswered.iter().position(|gone| gone.ask == *ask) {
+            let gone = self.unanswered.remove(at);
+            if let (Some(gone), Answer::Yes { scope: scope @ (Scope::Session | Scope::Tree | Scope::Project) }) = (gone, answer) {
+                self.grants.extend(granted(ask, *scope, &gone.decision));
+            }
+            return;
+        }
         let Some(open) = self.open_mut(call) else { return };
         let CallState::Asked { decision, .. } = open.state.clone() else { return };
         let verdict = match answer {
@@ -195,7 +230,18 @@ impl Session {
         if let Answer::Yes { scope: scope @ (Scope::Session | Scope::Tree | Scope::Project) } = answer {
             self.grants.extend(granted(ask, *scope, &decision));
         }
+        if by == By::Policy && verdict == Verdict::Deny {
+            self.leave_unanswered(ask, call, &decision);
+        }
         self.set(call, CallState::Judged(Decision { verdict, ..decision }));
+    }
+
+    /// Nobody has answered this ask; somebody may yet.
+    fn leave_unanswered(&mut self, ask: &AskId, call: &CallId, decision: &Decision) {
+        if self.unanswered.len() == UNANSWERED_MAX {
+            self.unanswered.pop_front();
+        }
+        self.unanswered.push_back(Unanswered { ask: ask.clone(), call: call.clone(), decision: decision.clone() });
     }
 
     fn apply_interrupted(&mut self, hold: Hold) {
@@ -254,11 +300,16 @@ impl Session {
         match &record.event {
             Event::TaskStarted { call, task, round, spawn, wait } => {
                 self.tasks_started += u64::from(*round == 1);
-                let waiting = wait.then(|| call.clone());
-                self.tasks
-                    .insert(task.clone(), OpenTask { round: *round, waiting, internal: spawn.internal, stopped: None, seq: record.seq });
+                let waiting = wait.then(|| Waiter { call: call.clone(), until: None }).into_iter().collect();
+                self.open_task(task, OpenTask { waiting, foreground: *wait, ..OpenTask::new(*round, spawn.internal, record.seq) });
                 self.set(call, CallState::Waiting { task: task.clone() });
-                self.open_round();
+            }
+            Event::TaskResumed { task, round, spawn } => self.open_task(task, OpenTask::new(*round, spawn.internal, record.seq)),
+            Event::TaskAwaited { task, call, until } => {
+                if let Some(open) = self.tasks.get_mut(task) {
+                    open.waiting.push(Waiter { call: call.clone(), until: *until });
+                    self.set(call, CallState::Waiting { task: task.clone() });
+                }
             }
             Event::TaskEnded { task, round, result, to, .. } => {
                 if self.tasks.get(task).is_some_and(|open| open.round == *round) {
@@ -266,28 +317,14 @@ impl Session {
                 }
                 match to {
                     To::Call { call } => self.finish(call, &Outcome::done("")),
-                    To::Queue { entry } => {
-                        let source = Source::Task { task: task.clone() };
-                        self.woken_by(&source);
-                        let (delivery, priority, bytes, seq) = (Delivery::NextStep, Priority::Later, result.bytes(), record.seq);
-                        self.queue.push_notice(Waiting {
-                            id: entry.clone(),
-                            source,
-                            delivery,
-                            priority,
-                            bytes,
-                            seq,
-                            typed: false,
-                            begins: Begins::default(),
-                        });
-                        self.open_round_unless_held();
-                    }
+                    To::Queue { entry, .. } => self.push_notice(entry, Source::Task { task: task.clone() }, result, record.seq),
                     To::Internal => {}
                 }
             }
             Event::Detached { task } => {
                 if let Some(open) = self.tasks.get_mut(task) {
-                    open.waiting = None;
+                    open.waiting.clear();
+                    open.foreground = false;
                 }
             }
             Event::TaskStopped { task, by, hold } => {
@@ -300,15 +337,37 @@ impl Session {
         }
     }
 
+    fn open_task(&mut self, task: &SessionId, open: OpenTask) {
+        self.tasks.insert(task.clone(), open);
+        self.open_round();
+    }
+
+    fn push_notice(&mut self, entry: &EntryId, source: Source, words: &Text, seq: Seq) {
+        self.woken_by(&source);
+        let (delivery, priority, bytes) = (Delivery::NextStep, Priority::Later, words.bytes());
+        self.queue.push_notice(Waiting {
+            id: entry.clone(),
+            source,
+            delivery,
+            priority,
+            bytes,
+            seq,
+            typed: false,
+            begins: Begins::default(),
+        });
+        self.open_round_unless_held();
+    }
+
     /// A new entry lifts a hold if it comes from someone who may.
     fn woken_by(&mut self, source: &Source) {
         let wakes = match self.hold {
             None => false,
-            Some(Hold::Esc) => true,
+            // A task that was stopped with its parent does not go on because something below it has ended too.
+            Some(Hold::Esc) => !source.is_notice() || !self.is_task(),
             Some(Hold::StoppedByModel) => !source.is_notice(),
             Some(Hold::StoppedByUser) => *source == Source::User,
-            // Whoever delegated to it may go on with it.
-            Some(Hold::ModelError | Hold::TakeOvers | Hold::Limit) => matches!(source, Source::User | Source::Prompt { .. }),
+            // Nobody has decided that it must not go on.
+            Some(Hold::ModelError | Hold::TakeOvers | Hold::Limit) => !source.is_notice(),
         };
         if wakes {
             self.hold = None;
@@ -338,6 +397,8 @@ impl Session {
                 usage: Usage::default(),
                 reply: None,
                 steps: 0,
+                calls: 0,
+                began: None,
             };
         }
     }
@@ -367,6 +428,12 @@ impl Session {
         let before = self.calls.len();
         let attempts = self.call(call).map_or(0, |open| open.attempts);
         self.follow_up |= self.call(call).is_some_and(|open| matches!(open.owner, CallOwner::Subtask(_)));
+        if let Some(OpenCall { state: CallState::Asked { ask, decision }, .. }) = self.call(call).cloned() {
+            self.leave_unanswered(&ask, call, &decision);
+        }
+        for task in self.tasks.values_mut() {
+            task.waiting.retain(|waiter| waiter.call != *call);
+        }
         self.calls.retain(|open| open.call != *call);
         if self.calls.len() == before {
             return;

@@ -12,7 +12,7 @@ use crate::{
     part::Part,
     rule::{Rules, Touch, needs_a_person},
     seams::{Finish, Look, ModelFailure},
-    task::Spawn,
+    task::{Effort, Spawn},
     text::Text,
     usage::Usage,
 };
@@ -67,6 +67,8 @@ pub enum Command {
         limit: Limit,
         words: String,
         partial: Text,
+        /// The limit of this agent alone.
+        own: bool,
     },
     /// A running call starts a child.
     Spawn {
@@ -75,11 +77,44 @@ pub enum Command {
         /// The child's: 1 for a new one, the next of one that goes on.
         round: u64,
         spawn: Box<Spawn>,
-        wait: bool,
+        /// The outcome of the call, if it does not wait.
+        launched: Option<Outcome>,
     },
-    /// A foreground task goes on in the background.
+    /// A foreground task goes on in the background, and this is what its call comes to.
     Detach {
         task: SessionId,
+        launched: Outcome,
+    },
+    /// A running call waits for a task that runs in the background.
+    Await {
+        call: CallId,
+        task: SessionId,
+        until: Option<Timestamp>,
+    },
+    /// A call has waited long enough for a task that goes on.
+    Lapse {
+        call: CallId,
+        outcome: Outcome,
+    },
+    /// Words for a task that has ended: it works again.
+    Wake {
+        task: SessionId,
+        round: u64,
+        spawn: Box<Spawn>,
+    },
+    /// The model has read how this task ended: it needs no notice any more.
+    Noticed {
+        task: SessionId,
+    },
+    /// Something of a running call goes on after it.
+    Keep {
+        call: CallId,
+        title: String,
+    },
+    /// Another model answers, or the session's own again.
+    ChangeModel {
+        model: Option<String>,
+        why: String,
     },
     StopTask {
         task: SessionId,
@@ -126,14 +161,11 @@ pub enum Report {
         call: CallId,
         outcome: Outcome,
     },
-    /// `result` is worded for the model, `said` is what the task itself said.
-    TaskEnded {
-        task: SessionId,
-        round: u64,
-        how: How,
-        result: Text,
-        said: Text,
-        usage: Usage,
+    TaskEnded(Box<TaskReport>),
+    /// What a call had left running is over; without words there is nothing to say.
+    KeptEnded {
+        call: CallId,
+        words: Option<Text>,
     },
     /// What an entry's words come to needs these calls first.
     Expanding {
@@ -148,6 +180,24 @@ pub enum Report {
         model: Option<String>,
         allowed: Vec<Grant>,
     },
+}
+
+/// The end of a task's round.
+#[derive(Debug, Clone)]
+pub struct TaskReport {
+    pub task: SessionId,
+    pub round: u64,
+    pub how: How,
+    /// As the call that started it reads it.
+    pub result: Text,
+    /// As a notice.
+    pub notice: Text,
+    /// What the task itself said.
+    pub said: Text,
+    /// As calls read it that wait for it and did not start it.
+    pub awaited: Vec<(CallId, Text)>,
+    pub usage: Usage,
+    pub effort: Effort,
 }
 
 /// A call the model asked for, with the look at it; `Err` is why it cannot run.
@@ -216,6 +266,8 @@ pub struct Given<'a> {
     pub grants: &'a [Granted],
     /// Whether a hook wants to look at calls before their verdict.
     pub looks: bool,
+    /// Models that answer, in this order, when the session's own is overloaded.
+    pub fallbacks: &'a [String],
 }
 
 /// Work that should be going on, begun or not. Level-triggered: owed until its fact is in the log.
@@ -251,6 +303,10 @@ pub enum Effect {
         task: SessionId,
         round: u64,
     },
+    /// See what a call had left running to its end.
+    Mind {
+        call: CallId,
+    },
     /// Record the end of the round; done as soon as begun.
     Conclude {
         round: u64,
@@ -267,6 +323,7 @@ pub enum EffectKey {
     Run(CallId),
     Watch(SessionId, u64),
     StopTask(SessionId, u64),
+    Mind(CallId),
     Conclude(u64),
 }
 
@@ -280,6 +337,7 @@ impl Effect {
             Self::RunCall { call } => EffectKey::Run(call.clone()),
             Self::Watch { task, round } => EffectKey::Watch(task.clone(), *round),
             Self::StopTask { task, round } => EffectKey::StopTask(task.clone(), *round),
+            Self::Mind { call } => EffectKey::Mind(call.clone()),
             Self::Conclude { round } => EffectKey::Conclude(*round),
         }
     }

@@ -6,18 +6,17 @@
 use crate::{
     apply::granted,
     command::{Asking, Command, Given, Report, Wanted},
-    entry::{Entry, Priority},
+    entry::{Entry, Priority, Source},
     event::{Event, Hold},
     grant::{AskedFor, Grant, Granted},
-    ids::{AskId, CallId, EntryId, SessionId},
+    ids::{AskId, CallId, EntryId},
     limit::Limit,
-    outcome::{Answer, By, How, Outcome, Scope},
+    outcome::{Answer, By, Outcome, Scope},
     part::Part,
     retry::retry_after,
     rule::{Decision, Judgement, Rules, Touch, Verdict, judge, key_of},
     seams::{Finish, Look, ModelFailure},
-    state::{CallOwner, CallState, OpenCall, Session},
-    task::To,
+    state::{CallState, OpenCall, OpenTask, Session},
     text::{Text, clip, one_line},
     words,
 };
@@ -38,10 +37,10 @@ pub(crate) const ATTEMPTS_MAX: u32 = 3;
 const TOUCHES_MAX: usize = 8;
 
 /// Words in an event that cannot leave it for a blob: an error, a refusal, a title. Two paragraphs.
-const WORDS_BYTES_MAX: usize = 2 * 1024;
+pub(crate) const WORDS_BYTES_MAX: usize = 2 * 1024;
 
 /// A title is one line of a list.
-const TITLE_BYTES_MAX: usize = 512;
+pub(crate) const TITLE_BYTES_MAX: usize = 512;
 
 /// Why a line was asked about or denied: one command of it and a reason.
 const WHY_BYTES_MAX: usize = 256;
@@ -70,8 +69,8 @@ impl Session {
             Command::Say(entry) => self.say(entry, given),
             Command::Answer { ask, answer, by } => self.answer(&ask, answer, by),
             Command::Interrupt { by, hold, partial } => self.halt(Event::Interrupted { by, hold }, words::INTERRUPTED, partial, by),
-            Command::Limit { limit, words, partial } => {
-                self.halt(Event::LimitReached { limit, words: words.clone() }, &words, partial, By::Kernel)
+            Command::Limit { limit, words, partial, own } => {
+                self.halt(Event::LimitReached { limit, words: words.clone(), own }, &words, partial, By::Kernel)
             }
             Command::Resume { by } if self.hold.is_some() && self.has_more_to_do() => vec![Event::Resumed { by }],
             Command::Resume { .. } => Vec::new(),
@@ -80,8 +79,14 @@ impl Session {
             Command::Covered => self.covered(given.grants, None),
             Command::Refuse { step, words } => self.refuse_step(step, words),
             Command::Subtask { step, author, wanted, notes } => self.run_subtask(step, author, *wanted, notes, given),
-            Command::Spawn { call, task, round, spawn, wait } => self.spawn(call, task, round, *spawn, wait),
-            Command::Detach { task } => self.detach(task),
+            Command::Spawn { call, task, round, spawn, launched } => self.spawn(call, task, round, *spawn, launched),
+            Command::Detach { task, launched } => self.detach(task, launched),
+            Command::Await { call, task, until } => self.await_task(call, task, until),
+            Command::Lapse { call, outcome } => self.lapse(call, outcome),
+            Command::Wake { task, round, spawn } => self.wake(task, round, *spawn),
+            Command::Noticed { task } => self.noticed(&task),
+            Command::Keep { call, title } => self.keep(call, title),
+            Command::ChangeModel { model, why } => self.change_model(model, why),
             Command::StopTask { task, by } => match self.tasks.get(&task) {
                 Some(open) if open.stopped.is_none() => vec![Event::TaskStopped { task, by, hold: None }],
                 _ => Vec::new(),
@@ -126,44 +131,29 @@ impl Session {
                 let mut events = vec![Event::Replied { step, parts, calls: calls.len() as u64, usage, finish, author: None }];
                 events.extend(self.called(calls, true, given));
                 if self.step.as_ref().is_some_and(|open| open.closing) {
-                    events.push(Event::LimitReached { limit: Limit::Steps, words: words::STEPS_USED_UP.into() });
+                    let own = self.is_at_step_limit();
+                    events.push(Event::LimitReached { limit: Limit::Steps, words: words::STEPS_USED_UP.into(), own });
                 }
                 events
             }
             Report::ModelFailed { step, failure, words, retry_after: asked, partial, usage } if self.is_at(step) => {
                 let failed = self.retry.after(failure);
                 let wait = retry_after(failure, failed.count, asked, given.chance).filter(|_| failed.total <= RETRIES_MAX);
-                vec![Event::StepFailed {
-                    step,
-                    failure: Some(failure),
-                    error: clip(words, WORDS_BYTES_MAX),
-                    retry_at: wait.map(|wait| given.now.plus(wait)),
-                    partial,
-                    usage,
-                }]
+                let next = wait.and_then(|wait| self.stand_in_for(failure, failed.count, wait, given));
+                let retry_at = if next.is_some() { Some(given.now) } else { wait.map(|wait| given.now.plus(wait)) };
+                let error = clip(words, WORDS_BYTES_MAX);
+                let why = one_line(error.clone(), WHY_BYTES_MAX);
+                let mut events = vec![Event::StepFailed { step, failure: Some(failure), error, retry_at, partial, usage }];
+                events.extend(next.map(|model| Event::ModelChanged { model: Some(model), why }));
+                events
             }
             Report::Looked { call, input, look, by } => self.looked(call, input, look, by, given),
             Report::CallFinished { call, outcome } => match self.call(&call).map(|open| &open.state) {
                 Some(CallState::Running | CallState::Stopping) => vec![Event::CallFinished { call, outcome }],
                 _ => Vec::new(),
             },
-            Report::TaskEnded { task, round, how, result, said, usage } => match self.tasks.get(&task) {
-                Some(open) if open.round == round => {
-                    let to = match &open.waiting {
-                        Some(call) if self.call(call).is_some() => To::Call { call: call.clone() },
-                        _ if open.internal => To::Internal,
-                        _ => To::Queue { entry: EntryId::fresh(given.ids) },
-                    };
-                    let direct = match &to {
-                        To::Call { call } => self.direct_answer(call, how, said),
-                        _ => Vec::new(),
-                    };
-                    let mut events = vec![Event::TaskEnded { task, round, how, result, usage, to }];
-                    events.extend(direct);
-                    events
-                }
-                _ => Vec::new(),
-            },
+            Report::TaskEnded(end) => self.task_ended(*end, given),
+            Report::KeptEnded { call, words } => self.kept_ended(call, words, given),
             Report::Expanding { entry, calls } if self.is_typed(&entry) && self.hold.is_none() => {
                 let mut events = vec![Event::Expanding { entry, calls: calls.len() as u64 }];
                 events.extend(self.called(calls, false, given));
@@ -213,19 +203,6 @@ impl Session {
         ];
         events.extend(self.called(vec![wanted], true, given));
         events
-    }
-
-    /// Where the user ran an agent for its answer alone, its answer is said in its name and the turn is over.
-    fn direct_answer(&self, call: &CallId, how: How, said: Text) -> Vec<Event> {
-        let direct = self.call(call).is_some_and(|open| matches!(&open.owner, CallOwner::Subtask(subtask) if subtask.direct));
-        if !direct || !matches!(how, How::Completed | How::Limit) || self.hold.is_some() {
-            return Vec::new();
-        }
-        let (step, parts) = (self.steps, vec![Part::Text { text: said, synthetic: false }]);
-        vec![
-            Event::StepStarted { step, took: Vec::new(), reserved: Default::default(), closing: false, notes: Vec::new() },
-            Event::Replied { step, parts, calls: 0, usage: Default::default(), finish: Finish::Stop, author: Some(String::new()) },
-        ]
     }
 
     fn is_at(&self, step: u64) -> bool {
@@ -380,17 +357,10 @@ impl Session {
 
     /// An answer, and the other asks of this session that it settles too.
     fn answer(&self, ask: &AskId, answer: Answer, by: By) -> Vec<Event> {
-        let Some((_, open)) = self.open_asks().find(|(open, _)| *open == ask) else { return Vec::new() };
+        let Some((_, open)) = self.open_asks().find(|(open, _)| *open == ask) else { return self.late_answer(ask, answer, by) };
         let CallState::Asked { decision, .. } = &open.state else { return Vec::new() };
         let (call, ask) = (open.call.clone(), ask.clone());
-        let is_question = decision.touch.as_ref().is_some_and(|touch| touch.key == "question");
-        let answer = match answer {
-            Answer::No { say } => Answer::No { say: clip(say, WORDS_BYTES_MAX) },
-            Answer::Words { say } if is_question => Answer::Words { say: clip(say, WORDS_BYTES_MAX) },
-            Answer::Yes { .. } if is_question => Answer::Words { say: String::new() },
-            Answer::Words { .. } => Answer::Yes { scope: Scope::Once },
-            yes @ Answer::Yes { .. } => yes,
-        };
+        let answer = fitting(answer, decision);
         let mut events = vec![Event::Answered { ask: ask.clone(), call: call.clone(), answer: answer.clone(), by }];
         match &answer {
             Answer::No { say } => {
@@ -403,6 +373,29 @@ impl Session {
             }
             Answer::Yes { .. } | Answer::Words { .. } => {}
         }
+        events
+    }
+
+    /// An answer that comes when nobody waits for it any more: what it allows counts from now on, and the model hears of it.
+    fn late_answer(&self, ask: &AskId, answer: Answer, by: By) -> Vec<Event> {
+        let Some(gone) = self.unanswered.iter().find(|gone| gone.ask == *ask).filter(|_| by == By::User) else { return Vec::new() };
+        let answer = fitting(answer, &gone.decision);
+        let text = words::late(&answer, &gone.decision);
+        let answered = Event::Answered { ask: ask.clone(), call: gone.call.clone(), answer, by };
+        let mut events = Vec::new();
+        // The entry comes first and is known by its ask: an append that is torn between the two is made good, once.
+        let id = EntryId::new(format!("{ask}.late"));
+        // A task that has ended is not woken by it: nobody waits for what it would do.
+        if (self.round.open || self.birth.as_ref().is_none_or(|birth| birth.parent.is_none())) && !self.queue.knows(&id) {
+            let entry = Entry {
+                source: Source::Answer { ask: ask.clone() },
+                priority: Priority::Later,
+                parts: vec![Part::reminder(text)],
+                ..Entry::user(id, "")
+            };
+            events.push(Event::Queued { entry });
+        }
+        events.push(answered);
         events
     }
 
@@ -421,9 +414,13 @@ impl Session {
 
     /// Ends the turn here: drops the stream, cancels what has not started, tells foreground tasks to stop.
     fn halt(&self, fact: Event, why: &str, partial: Text, by: By) -> Vec<Event> {
-        // Esc leaves background tasks alone, and their ends may be heard; any other stop also holds a session that waits for them.
         let hold = if let Event::Interrupted { hold, .. } = &fact { *hold } else { Hold::Limit };
-        let waits = !self.tasks.is_empty() && hold != Hold::Esc && self.hold != Some(hold);
+        // Esc leaves what runs in the background alone, and its end may be heard; any other stop ends that too, and so does
+        // the end of a task together with its parent.
+        let ends_all = hold != Hold::Esc || self.is_task();
+        // What an append that was torn has not told to stop, the next one tells.
+        let untold = ends_all && (!self.kept.is_empty() || self.tasks.values().any(|task| task.stopped.is_none()));
+        let waits = untold || (!self.tasks.is_empty() && ends_all && self.hold != Some(hold));
         let idle = self.step.is_none() && self.calls.is_empty() && !self.wants_step() && !self.wants_expansion() && !waits;
         let ends = |open: &OpenCall| match &open.state {
             CallState::Stopping => true,
@@ -431,7 +428,7 @@ impl Session {
             _ => false,
         };
         // Told already, and everything is on its way out.
-        let told = self.hold == Some(hold) && self.step.is_none() && self.calls.iter().all(ends);
+        let told = self.hold == Some(hold) && self.step.is_none() && self.calls.iter().all(ends) && !untold;
         if idle || told {
             return Vec::new();
         }
@@ -452,14 +449,20 @@ impl Session {
                 CallState::Unlooked | CallState::Judged(_) | CallState::Asked { .. } => {
                     events.push(Event::CallFinished { call: open.call.clone(), outcome: Outcome::cancelled("") });
                 }
-                CallState::Waiting { task }
-                    if self.tasks.get(task).is_some_and(|task| task.waiting.is_some() && task.stopped.is_none()) =>
-                {
-                    // Who is stopped together with its parent can be gone on with like it.
-                    events.push(Event::TaskStopped { task: task.clone(), by, hold: Some(Hold::Esc) });
+                // What it only waited for goes on without it.
+                CallState::Waiting { task } if self.tasks.get(task).is_none_or(|task| !task.foreground) => {
+                    events.push(Event::CallFinished { call: open.call.clone(), outcome: Outcome::cancelled("") });
                 }
                 CallState::Running | CallState::Stopping | CallState::Waiting { .. } => {}
             }
+        }
+        let ends_with_it = |task: &OpenTask| task.stopped.is_none() && (task.foreground || ends_all);
+        for (task, _) in self.tasks.iter().filter(|(_, open)| ends_with_it(open)) {
+            // Who is stopped together with its parent can be gone on with like it.
+            events.push(Event::TaskStopped { task: task.clone(), by, hold: Some(Hold::Esc) });
+        }
+        for call in self.kept.keys().filter(|_| ends_all) {
+            events.push(Event::KeptEnded { call: call.clone(), words: Text::default(), entry: None });
         }
         events
     }
@@ -499,14 +502,20 @@ impl Session {
                 CallState::Unlooked | CallState::Judged(_) | CallState::Asked { .. } if self.hold.is_some() => {
                     events.push(Event::CallFinished { call: open.call.clone(), outcome: Outcome::cancelled("") });
                 }
-                // The append that sent the task to the background was torn: its call is still to be answered.
-                CallState::Waiting { task } if self.tasks.get(task).is_none_or(|open_task| open_task.waiting.is_none()) => {
-                    events.push(Event::CallFinished { call: open.call.clone(), outcome: Outcome::done(words::launched(task)) });
+                // The append that sent the task to the background, or ended it, was torn: its call is still to be answered.
+                CallState::Waiting { task } if !self.is_awaited_by(task, &open.call) => {
+                    let words = if self.tasks.contains_key(task) { words::launched(task) } else { words::ended_elsewhere(task) };
+                    events.push(Event::CallFinished { call: open.call.clone(), outcome: Outcome::done(words) });
                 }
                 CallState::Judged(decision) => events.extend(self.follow(&open.call, decision, given)),
                 CallState::Asked { ask, decision } => events.extend(self.by_policy(ask, &open.call, decision, given)),
                 _ => {}
             }
+        }
+        // What had been left running ended with the process that ran it.
+        for (call, title) in &self.kept {
+            let entry = self.hold.is_none().then(|| EntryId::fresh(given.ids));
+            events.push(Event::KeptEnded { call: call.clone(), words: words::lost_shell(title).into(), entry });
         }
         if matches!(events.first(), Some(Event::TookOver { .. })) && TAKEOVERS_MAX <= self.takeovers + 1 {
             let mut after = self.clone();
@@ -523,34 +532,23 @@ impl Session {
         }
         events
     }
-
-    fn spawn(&self, call: CallId, task: SessionId, round: u64, spawn: crate::task::Spawn, wait: bool) -> Vec<Event> {
-        let running = self.call(&call).is_some_and(|open| open.state == CallState::Running);
-        if !running || self.tasks.contains_key(&task) {
-            return Vec::new();
-        }
-        let launched = Outcome::done(words::launched(&task));
-        let mut events = vec![Event::TaskStarted { call: call.clone(), task, round, spawn, wait }];
-        if !wait {
-            events.push(Event::CallFinished { call, outcome: launched });
-        }
-        events
-    }
-
-    fn detach(&self, task: SessionId) -> Vec<Event> {
-        match self.tasks.get(&task).and_then(|open| open.waiting.clone()) {
-            Some(call) => {
-                let outcome = Outcome::done(words::launched(&task));
-                vec![Event::Detached { task }, Event::CallFinished { call, outcome }]
-            }
-            None => Vec::new(),
-        }
-    }
 }
 
 /// What the user asked for is not asked about; a deny stands.
 fn consented(decision: Decision, consented: bool) -> Decision {
     if consented && decision.verdict == Verdict::Ask { words::consented(decision) } else { decision }
+}
+
+/// An answer of the kind that was asked for.
+fn fitting(answer: Answer, decision: &Decision) -> Answer {
+    let is_question = decision.touch.as_ref().is_some_and(|touch| touch.key == "question");
+    match answer {
+        Answer::No { say } => Answer::No { say: clip(say, WORDS_BYTES_MAX) },
+        Answer::Words { say } if is_question => Answer::Words { say: clip(say, WORDS_BYTES_MAX) },
+        Answer::Yes { .. } if is_question => Answer::Words { say: String::new() },
+        Answer::Words { .. } => Answer::Yes { scope: Scope::Once },
+        yes @ Answer::Yes { .. } => yes,
+    }
 }
 
 /// What an event keeps of what a call touches.

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     grant::Grant,
-    ids::{EntryId, SessionId},
+    ids::{AskId, CallId, EntryId, SessionId},
     part::Part,
 };
 
@@ -95,6 +95,14 @@ pub enum Source {
     },
     Plugin {
         name: String,
+    },
+    /// What a call of this session had left running is over.
+    Shell {
+        call: CallId,
+    },
+    /// A person's answer that came when nobody waited for it any more.
+    Answer {
+        ask: AskId,
     },
 }
 

@@ -16,7 +16,7 @@ use crate::{
     part::Part,
     rule::{Decision, Rules, Touch},
     seams::{Finish, ModelFailure},
-    task::{Spawn, To},
+    task::{Effort, Spawn, To},
     text::Text,
     usage::Usage,
 };
@@ -49,6 +49,9 @@ pub struct Recipe {
     pub model: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steps_max: Option<u64>,
+    /// Whoever calls it does not wait for it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub background: bool,
     /// The whole definition, as JSON text: a session keeps it, whatever the files say later.
     #[serde(default, skip_serializing_if = "Text::is_blank")]
     pub definition: Text,
@@ -220,6 +223,9 @@ pub enum Event {
     LimitReached {
         limit: Limit,
         words: String,
+        /// The limit of this agent alone, not of its tree.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        own: bool,
     },
     /// A child was promised; its id and its first words are in here, so that it can always be made.
     TaskStarted {
@@ -236,6 +242,44 @@ pub enum Event {
         result: Text,
         usage: Usage,
         to: To,
+        #[serde(default, skip_serializing_if = "Effort::is_unknown")]
+        effort: Effort,
+    },
+    /// Words reached a task that had ended: it works again, in the background.
+    TaskResumed {
+        task: SessionId,
+        round: u64,
+        spawn: Spawn,
+    },
+    /// A call waits for a task that runs in the background, until then at most: its end is that call's result.
+    TaskAwaited {
+        task: SessionId,
+        call: CallId,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        until: Option<Timestamp>,
+    },
+    /// An entry left the queue unsaid: the model has read it otherwise.
+    Unqueued {
+        entry: EntryId,
+    },
+    /// Something of a call goes on after the call has ended.
+    Kept {
+        call: CallId,
+        title: String,
+    },
+    /// What a call had left running is over; `entry` is the notice, if there is something to say.
+    KeptEnded {
+        call: CallId,
+        #[serde(default, skip_serializing_if = "Text::is_blank")]
+        words: Text,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        entry: Option<EntryId>,
+    },
+    /// Another model answers from here on, or the session's own again.
+    ModelChanged {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        model: Option<String>,
+        why: String,
     },
     /// A foreground task goes on in the background; its call is answered.
     Detached {
@@ -334,8 +378,9 @@ impl Event {
             | Self::Looked { input: text, .. }
             | Self::StepFailed { partial: text, .. }
             | Self::TaskEnded { result: text, .. }
+            | Self::KeptEnded { words: text, .. }
             | Self::Compacted { summary: text, .. } => vec![text],
-            Self::TaskStarted { spawn, .. } => vec![&mut spawn.prompt],
+            Self::TaskStarted { spawn, .. } | Self::TaskResumed { spawn, .. } => vec![&mut spawn.prompt],
             Self::CallFinished { outcome, .. } => outcome.texts_mut(),
             _ => Vec::new(),
         }

@@ -8,6 +8,7 @@ mod agent;
 mod apply;
 mod command;
 mod decide;
+mod delegation;
 mod draft;
 mod entry;
 mod event;
@@ -28,8 +29,8 @@ mod text;
 mod usage;
 mod words;
 
-pub use agent::{Agent, AgentBudget, AgentMode, AgentTools, MemoryScope};
-pub use command::{Asking, Command, Effect, EffectKey, Given, Mode, Report, Wanted};
+pub use agent::{Agent, AgentBudget, AgentLimits, AgentMode, AgentTools, MemoryScope};
+pub use command::{Asking, Command, Effect, EffectKey, Given, Mode, Report, TaskReport, Wanted};
 pub use draft::Draft;
 pub use entry::{Delivery, Entry, Priority, Source, Voice};
 pub use event::{Event, Hold, Kind, Recipe, Record, Reserved, Segment};
@@ -43,15 +44,16 @@ pub use queue::{Begins, QUEUE_MAX, Queue, Waiting};
 pub use retry::{WAIT_MAX, retry_after};
 pub use rule::{Decision, Judgement, Reader, Reading, Rule, Rules, Touch, Verdict, judge, key_of, wildcard};
 pub use seams::{
-    Append, AppendError, Assemble, Before, Block, BoxFuture, Clock, CommandLine, Delegate, Ended, Errand, Expander, Expansion, Finish,
-    Head, Hook, HookedCall, Inbox, Lease, LeaseError, Letter, Live, Log, Look, Message, Model, ModelError, ModelFacts, ModelFailure,
-    Needed, Ownership, Params, Posted, Process, Progress, ReadError, Reply, ReplyPart, Request, Role, SpawnError, Stop, TaskEnd, Tool,
-    ToolCall, ToolChoice, ToolContext, ToolSpec, Workspace,
+    Append, AppendError, Assemble, Before, Block, BoxFuture, Clock, CommandLine, Delegate, Dispatch, Ended, Errand, Expander, Expansion,
+    Finish, Head, Hook, HookedCall, Inbox, Inquiry, Launch, Lease, LeaseError, Letter, Live, Log, Look, Message, Model, ModelError,
+    ModelFacts, ModelFailure, Needed, Outputs, Ownership, Params, Posted, Process, Progress, ReadError, Reply, ReplyPart, Request, Role,
+    Sent, SpawnError, Stop, TaskEnd, TaskView, Tool, ToolCall, ToolChoice, ToolContext, ToolSpec, Workspace,
 };
 pub use state::{
-    Announced, Birth, CallOwner, CallState, Configuration, OpenCall, OpenStep, OpenTask, Retry, Round, Session, Subtask, Transcript, Turn,
+    Announced, Birth, CallOwner, CallState, Configuration, OpenCall, OpenStep, OpenTask, Retry, Round, Session, StandIn, Subtask,
+    Transcript, Turn, Unanswered, Waiter,
 };
 pub use summary::{OpenAsk, SUMMARY_VERSION, Status, Summary};
-pub use task::{Spawn, To};
+pub use task::{Effort, Spawn, To};
 pub use text::{EVENT_BYTES_MAX, INLINE_BYTES_MAX, Text, clip};
 pub use usage::{Prices, Usage};

@@ -17,6 +17,17 @@ pub enum Limit {
     Cost,
     /// `--timeout`, for the whole tree.
     Time,
+    /// A task's round took too long.
+    Wall,
+    /// Nothing happened in a task for too long.
+    Idle,
+}
+
+impl Limit {
+    /// Time that ran out is no result to build on.
+    pub(crate) fn is_deadline(self) -> bool {
+        matches!(self, Self::Wall | Self::Idle)
+    }
 }
 
 /// What a tree may use up. `None` is no limit.

@@ -130,3 +130,14 @@ pub enum How {
     /// A limit ended it; what there is, is its result.
     Limit,
 }
+
+impl How {
+    /// One word for notices: a limit leaves something to build on.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Completed | Self::Limit => "completed",
+            Self::Failed => "failed",
+            Self::Stopped => "stopped",
+        }
+    }
+}

@@ -42,6 +42,7 @@ impl Session {
                 owed.push(Effect::StopTask { task: task.clone(), round: open.round });
             }
         }
+        owed.extend(self.kept.keys().map(|call| Effect::Mind { call: call.clone() }));
         if let Some(open) = &self.step {
             owed.push(Effect::CallModel { step: open.step, not_before: None });
         } else if self.calls.is_empty() && self.wants_step() {
@@ -92,9 +93,12 @@ impl Session {
                 vec![Event::Ended { round: *round, how: self.round.how, reply: self.round.reply, error, usage: self.round.usage }]
             }
             // What the kernel says itself, it says by a command: it needs words that are not in the state.
-            Effect::Expand { .. } | Effect::Subtask { .. } | Effect::Look { .. } | Effect::Watch { .. } | Effect::StopTask { .. } => {
-                Vec::new()
-            }
+            Effect::Expand { .. }
+            | Effect::Subtask { .. }
+            | Effect::Look { .. }
+            | Effect::Watch { .. }
+            | Effect::StopTask { .. }
+            | Effect::Mind { .. } => Vec::new(),
         }
     }
 }

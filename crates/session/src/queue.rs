@@ -82,7 +82,15 @@ impl Queue {
     /// Whether there is room. A task's end, a timer and a hook always fit.
     pub fn accepts(&self, source: &Source) -> bool {
         self.waiting.len() < QUEUE_MAX
-            || matches!(source, Source::Task { .. } | Source::Prompt { .. } | Source::Timer | Source::Hook { .. })
+            || matches!(
+                source,
+                Source::Task { .. }
+                    | Source::Prompt { .. }
+                    | Source::Timer
+                    | Source::Hook { .. }
+                    | Source::Shell { .. }
+                    | Source::Answer { .. }
+            )
     }
 
     pub(crate) fn push(&mut self, entry: &Entry, seq: Seq) {
@@ -103,7 +111,10 @@ impl Queue {
             self.seen.pop_front();
         }
         self.seen.push_back(fingerprint(waiting.id.as_str()));
-        self.waiting.push(waiting);
+        // The same entry twice is one entry, whatever log says so.
+        if self.get(&waiting.id).is_none() {
+            self.waiting.push(waiting);
+        }
     }
 
     /// Takes entries out, and answers with them in the order in which they were taken.

@@ -218,6 +218,9 @@ pub fn key_of(tool: &str) -> &str {
         "edit" | "write" | "multi_edit" | "apply_patch" => "edit",
         "webfetch" | "websearch" => "webfetch",
         "agent" | "task" | "Agent" => "task",
+        "SendMessage" => "send_message",
+        "TaskOutput" => "task_output",
+        "TaskStop" => "task_stop",
         other => other,
     }
 }

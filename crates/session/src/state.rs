@@ -43,6 +43,8 @@ pub struct Session {
     /// One of them has come back, and the model is to be told to go on.
     pub(crate) follow_up: bool,
     pub(crate) turn: Turn,
+    /// When the turn that is open began.
+    pub(crate) turn_began: Option<Timestamp>,
     /// Whose calls the next facts `Called` are.
     pub(crate) announced: Announced,
     pub(crate) retry: Retry,
@@ -54,6 +56,12 @@ pub struct Session {
     /// Calls in a row whose input made no sense.
     pub(crate) misfires: u32,
     pub(crate) tasks: BTreeMap<SessionId, OpenTask>,
+    /// What calls have left running, by the call.
+    pub(crate) kept: BTreeMap<CallId, String>,
+    /// Asks that closed before a person answered, the last few: an answer may still come.
+    pub(crate) unanswered: VecDeque<Unanswered>,
+    /// Who answers while the session's own model cannot.
+    pub(crate) stand_in: Option<StandIn>,
     /// How many tasks were ever started.
     pub(crate) tasks_started: u64,
     /// What a person allowed for the rest of this session, or for more.
@@ -222,16 +230,48 @@ pub enum CallState {
     },
 }
 
+/// An ask nobody answered in time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Unanswered {
+    pub ask: AskId,
+    pub call: CallId,
+    pub decision: Decision,
+}
+
+/// A model that answers in place of the session's own.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StandIn {
+    pub model: String,
+    pub since: Timestamp,
+}
+
+/// A call that waits for a task.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Waiter {
+    pub call: CallId,
+    /// It waits until then at most.
+    pub until: Option<Timestamp>,
+}
+
 #[derive(Debug, Clone, PartialEq)]
 pub struct OpenTask {
     pub round: u64,
-    /// The call that waits for it, if one does.
-    pub waiting: Option<CallId>,
+    /// The calls that wait for it, the one that started it first.
+    pub waiting: Vec<Waiter>,
+    /// The call that started it waits for it: both are ended together.
+    pub foreground: bool,
     pub internal: bool,
     /// How it is to be held, if it was told to stop.
     pub stopped: Option<(By, Hold)>,
     /// The record with its spawn.
     pub seq: Seq,
+}
+
+impl OpenTask {
+    /// Nobody waits for it.
+    pub(crate) fn new(round: u64, internal: bool, seq: Seq) -> Self {
+        Self { round, waiting: Vec::new(), foreground: false, internal, stopped: None, seq }
+    }
 }
 
 /// Whose the calls are whose facts come next.
@@ -273,6 +313,10 @@ pub struct Round {
     pub reply: Option<Seq>,
     /// Model calls that were answered.
     pub steps: u64,
+    /// Calls of tools.
+    pub calls: u64,
+    /// When its first step started.
+    pub began: Option<Timestamp>,
 }
 
 /// Which stretches of which logs the model sees: closed ones, then this log from `open_from` on.
@@ -309,6 +353,7 @@ impl Session {
             subtasks: VecDeque::new(),
             follow_up: false,
             turn: Turn::default(),
+            turn_began: None,
             announced: Announced::default(),
             retry: Retry::default(),
             hold: None,
@@ -316,6 +361,9 @@ impl Session {
             repeats: (0, 0),
             misfires: 0,
             tasks: BTreeMap::new(),
+            kept: BTreeMap::new(),
+            unanswered: VecDeque::new(),
+            stand_in: None,
             tasks_started: 0,
             grants: Vec::new(),
             undone: Vec::new(),
@@ -331,6 +379,8 @@ impl Session {
                 usage: Usage::default(),
                 reply: None,
                 steps: 0,
+                calls: 0,
+                began: None,
             },
             foreign: false,
         }
@@ -378,6 +428,35 @@ impl Session {
 
     pub fn tasks(&self) -> &BTreeMap<SessionId, OpenTask> {
         &self.tasks
+    }
+
+    /// What calls have left running.
+    pub fn kept(&self) -> &BTreeMap<CallId, String> {
+        &self.kept
+    }
+
+    /// Whether another session has started it.
+    pub(crate) fn is_task(&self) -> bool {
+        self.birth.as_ref().is_some_and(|birth| birth.parent.is_some())
+    }
+
+    /// Whether the model should be called and is not: it waits for a lane, for the ledger or for its next try.
+    pub fn waits_for_model(&self) -> bool {
+        self.step.is_none() && self.calls.is_empty() && self.wants_step()
+    }
+
+    /// When the turn that is open began; nothing between turns.
+    pub fn turn_began(&self) -> Option<Timestamp> {
+        self.turn_began.filter(|_| !self.is_between_turns())
+    }
+
+    pub fn stand_in(&self) -> Option<&StandIn> {
+        self.stand_in.as_ref()
+    }
+
+    /// Nothing goes on in here but what runs in the background.
+    pub fn only_waits(&self) -> bool {
+        self.step.is_none() && self.calls.is_empty() && !self.wants_step() && !self.wants_expansion()
     }
 
     pub fn tasks_started(&self) -> u64 {
@@ -432,7 +511,7 @@ impl Session {
 
     /// No step, no call, no due entry, no open task. What is left is to record the round's end.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.step.is_none() && self.calls.is_empty() && self.tasks.is_empty() && !self.wants_step() && !self.wants_expansion()
+        self.only_waits() && self.tasks.is_empty() && self.kept.is_empty()
     }
 
     /// Whether a resume would lead anywhere.
@@ -463,13 +542,13 @@ impl Session {
 
     /// Who speaks in the step that comes next, and on which model, where it is not the session's own agent.
     pub fn next_turn(&self) -> Turn {
-        if !self.is_between_turns() {
-            return self.turn.clone();
+        let mut turn = if self.is_between_turns() { Turn::default() } else { self.turn.clone() };
+        if self.is_between_turns() {
+            for waiting in self.queue.due(self.answering).iter().filter_map(|id| self.queue.get(id)) {
+                turn.join(&waiting.begins);
+            }
         }
-        let mut turn = Turn::default();
-        for waiting in self.queue.due(self.answering).iter().filter_map(|id| self.queue.get(id)) {
-            turn.join(&waiting.begins);
-        }
+        turn.model = self.stand_in.as_ref().map(|stand_in| stand_in.model.clone()).or(turn.model);
         turn
     }
 
@@ -490,7 +569,7 @@ impl Session {
         match effect {
             Effect::CallModel { step, .. } => self.step.as_ref().is_some_and(|open| open.step == *step),
             Effect::RunCall { call } => self.call(call).is_some_and(|open| open.state == CallState::Running),
-            Effect::Expand { .. } | Effect::Look { .. } | Effect::Watch { .. } | Effect::StopTask { .. } => true,
+            Effect::Expand { .. } | Effect::Look { .. } | Effect::Watch { .. } | Effect::StopTask { .. } | Effect::Mind { .. } => true,
             Effect::Subtask { .. } | Effect::Conclude { .. } => false,
         }
     }

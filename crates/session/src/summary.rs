@@ -3,11 +3,11 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    apply::granted,
+    apply::{UNANSWERED_MAX, granted},
     event::{Event, Hold, Kind, Record},
     grant::Granted,
     ids::{AskId, CallId, Seq, SessionId, Timestamp},
-    outcome::{Answer, How, Outcome, Scope},
+    outcome::{Answer, By, How, Outcome, Scope},
     rule::Decision,
     task::To,
     text::clip,
@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Raised whenever `apply` changes meaning; a stored view of another version is made anew.
-pub const SUMMARY_VERSION: u32 = 3;
+pub const SUMMARY_VERSION: u32 = 4;
 
 /// What a list says of the last action, or of an error; the log has all of it.
 const SHOWN_BYTES_MAX: usize = 160;
@@ -33,6 +33,20 @@ pub enum Status {
     Failed,
     Stopped,
     Limit,
+}
+
+impl Status {
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Queued => "queued",
+            Self::Running => "running",
+            Self::Waiting => "waiting",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Stopped => "stopped",
+            Self::Limit => "limit",
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -76,6 +90,15 @@ pub struct Summary {
     pub open_calls: u64,
     #[serde(default, skip_serializing_if = "is_zero")]
     pub open_tasks: u64,
+    /// What its calls have left running.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kept: Vec<(CallId, String)>,
+    /// The model that answers in place of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stand_in: Option<String>,
+    /// Who stopped it, if somebody did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped_by: Option<By>,
     /// How many tasks it ever started.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub tasks_started: u64,
@@ -85,6 +108,9 @@ pub struct Summary {
     /// Asks that wait for an answer, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub asks: Vec<OpenAsk>,
+    /// Asks that closed before a person answered, the last few.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unanswered: Vec<OpenAsk>,
     /// What answers in this session allow beyond one call.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub granted: Vec<Granted>,
@@ -126,9 +152,13 @@ impl Summary {
             retry_at: None,
             open_calls: 0,
             open_tasks: 0,
+            kept: Vec::new(),
+            stand_in: None,
+            stopped_by: None,
             tasks_started: 0,
             denied: 0,
             asks: Vec::new(),
+            unanswered: Vec::new(),
             granted: Vec::new(),
         }
     }
@@ -175,7 +205,7 @@ impl Summary {
                 self.status = Status::Waiting;
                 self.asks.push(OpenAsk { ask: ask.clone(), call: call.clone(), at: record.at, decision: decision.clone() });
             }
-            Event::Answered { ask, answer, .. } => self.answered(ask, answer),
+            Event::Answered { ask, answer, by, .. } => self.answered(ask, answer, *by),
             Event::CallFinished { call, outcome } => {
                 self.call_finished(call);
                 self.denied += u64::from(matches!(outcome, Outcome::Denied { .. }));
@@ -187,6 +217,11 @@ impl Summary {
                     self.names(name, task);
                 }
             }
+            Event::TaskResumed { .. } => {
+                // Whoever has ended is in a round again, if only to hear of its end.
+                self.goes_on(record.at);
+                self.open_tasks += 1;
+            }
             Event::TaskEnded { to, .. } => {
                 self.open_tasks = self.open_tasks.saturating_sub(1);
                 match to {
@@ -195,13 +230,24 @@ impl Summary {
                     To::Internal => {}
                 }
             }
+            Event::Kept { call, title } => self.kept.push((call.clone(), clip(title.clone(), SHOWN_BYTES_MAX))),
+            Event::KeptEnded { call, entry, .. } => {
+                self.kept.retain(|(kept, _)| kept != call);
+                if entry.is_some() {
+                    self.queued(record.at);
+                }
+            }
+            Event::ModelChanged { model, .. } => self.stand_in.clone_from(model),
             Event::Revoked { ask, .. } => self.granted.retain(|granted| granted.ask != *ask),
             Event::Resumed { .. } | Event::TookOver { .. } => {
                 self.goes_on(record.at);
                 self.in_step = false;
             }
             Event::Interrupted { hold: Hold::TakeOvers | Hold::ModelError, .. } => self.stands_still(Status::Failed),
-            Event::Interrupted { .. } => self.stands_still(Status::Stopped),
+            Event::Interrupted { by, .. } => {
+                self.stands_still(Status::Stopped);
+                self.stopped_by = Some(*by);
+            }
             Event::LimitReached { .. } => self.stands_still(Status::Limit),
             Event::Ended { how, error, .. } => {
                 self.stands_still(match how {
@@ -229,6 +275,7 @@ impl Summary {
         if self.is_over() {
             self.began = at;
             self.error.clear();
+            self.stopped_by = None;
         }
         if self.status != Status::Running && self.asks.is_empty() {
             self.status = Status::Queued;
@@ -239,6 +286,7 @@ impl Summary {
         if self.is_over() {
             self.began = at;
             self.error.clear();
+            self.stopped_by = None;
         }
         self.status = Status::Running;
     }
@@ -250,14 +298,32 @@ impl Summary {
 
     fn call_finished(&mut self, call: &CallId) {
         self.open_calls = self.open_calls.saturating_sub(1);
-        self.asks.retain(|open| open.call != *call);
+        let (closed, open): (Vec<_>, Vec<_>) = std::mem::take(&mut self.asks).into_iter().partition(|open| open.call == *call);
+        self.asks = open;
+        closed.into_iter().for_each(|ask| self.leave_unanswered(ask));
     }
 
-    fn answered(&mut self, ask: &AskId, answer: &Answer) {
-        let Some(at) = self.asks.iter().position(|open| open.ask == *ask) else { return };
-        let open = self.asks.remove(at);
+    /// An answer may still come, and then it counts.
+    fn leave_unanswered(&mut self, ask: OpenAsk) {
+        if UNANSWERED_MAX <= self.unanswered.len() {
+            self.unanswered.remove(0);
+        }
+        self.unanswered.push(ask);
+    }
+
+    fn answered(&mut self, ask: &AskId, answer: &Answer, by: By) {
+        let late = self.unanswered.iter().position(|closed| closed.ask == *ask).map(|at| self.unanswered.remove(at));
+        let is_late = late.is_some();
+        let in_time = self.asks.iter().position(|open| open.ask == *ask).map(|at| self.asks.remove(at));
+        let Some(answered) = late.or(in_time) else { return };
         if let Answer::Yes { scope: scope @ (Scope::Session | Scope::Tree | Scope::Project) } = answer {
-            self.granted.extend(granted(ask, *scope, &open.decision));
+            self.granted.extend(granted(ask, *scope, &answered.decision));
+        }
+        if is_late {
+            return;
+        }
+        if by == By::Policy && matches!(answer, Answer::No { .. }) {
+            self.leave_unanswered(answered);
         }
         if self.asks.is_empty() {
             self.status = Status::Queued;

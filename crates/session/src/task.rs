@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    entry::Source,
     grant::Grant,
     ids::{CallId, EntryId},
     text::Text,
@@ -38,6 +39,46 @@ pub struct Spawn {
     /// Files in the prompt that the user named.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub named: Vec<String>,
+    /// Whose words the prompt is, if not the call's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<Source>,
+}
+
+impl Spawn {
+    /// Nothing but who does it.
+    pub fn bare(agent: String) -> Self {
+        Self {
+            agent,
+            description: String::new(),
+            prompt: Text::default(),
+            entry: EntryId::new(""),
+            name: None,
+            model: None,
+            internal: false,
+            tool: String::new(),
+            note: String::new(),
+            allowed: Vec::new(),
+            named: Vec::new(),
+            by: None,
+        }
+    }
+}
+
+/// What a round took, besides tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Effort {
+    /// Calls of tools.
+    #[serde(default)]
+    pub calls: u64,
+    /// From its first step to its last word.
+    #[serde(default)]
+    pub millis: u64,
+}
+
+impl Effort {
+    pub(crate) fn is_unknown(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// Where a task's end went; follows from the parent's own state when it is recorded.
@@ -47,7 +88,12 @@ pub enum To {
     /// The call that waited for it.
     Call { call: CallId },
     /// A notice in the queue.
-    Queue { entry: EntryId },
+    Queue {
+        entry: EntryId,
+        /// The result is the whole notice; older logs have only what the task said.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        worded: bool,
+    },
     /// Nobody: internal work.
     Internal,
 }

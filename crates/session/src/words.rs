@@ -3,7 +3,7 @@
 use crate::{
     grant::Granted,
     ids::SessionId,
-    outcome::Scope,
+    outcome::{Answer, Scope},
     rule::{Decision, Verdict},
 };
 
@@ -79,6 +79,32 @@ pub(crate) fn nobody(decision: &Decision) -> String {
 
 pub(crate) fn refused(say: &str) -> String {
     if say.is_empty() { "The user refused this call.".into() } else { format!("The user refused this call and says: {say}") }
+}
+
+/// Said when a person answers an ask that had been closed.
+pub(crate) fn late(answer: &Answer, decision: &Decision) -> String {
+    let what = decision.touch.as_ref().map_or("an earlier call".to_owned(), |touch| format!("{}({})", touch.key, touch.pattern));
+    let say = |say: &str| if say.is_empty() { ".".to_owned() } else { format!(", and says: {say}") };
+    match answer {
+        Answer::Words { say } => format!("The user has now answered your earlier question, which was closed before: {say}"),
+        Answer::No { say: words } => format!("The user has now refused what you had asked for before, {what}{}", say(words)),
+        Answer::Yes { scope: Scope::Once } => format!(
+            "The user has now allowed what you had asked for before, {what}, but that call is over. If it is still needed, make the call again; you will be asked for once more."
+        ),
+        Answer::Yes { .. } => format!(
+            "The user has now allowed what you had asked for before, {what}. That call is over; if it is still needed, make it again."
+        ),
+    }
+}
+
+/// Said of a shell whose process is gone.
+pub(crate) fn lost_shell(title: &str) -> String {
+    format!("[shell lost] {title}\n\nposse was ended while this ran in the background, and it ended with it. How far it got is unknown.")
+}
+
+/// Said to a call that waited with another one for a task, when the process was lost as it ended.
+pub(crate) fn ended_elsewhere(task: &SessionId) -> String {
+    format!("The task has ended. Its result went to another call that waited for it.\ntask_id: {task}")
 }
 
 pub(crate) fn launched(task: &SessionId) -> String {

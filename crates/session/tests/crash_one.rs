@@ -8,11 +8,11 @@ mod common;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use common::{Counter, Dice, created, every_name, rules, spawn, wanted};
+use common::{Counter, Dice, created, every_name, play::task_report, rules, spawn, wanted};
 use posse_session::{
-    Answer, Asking, BatchId, By, CallId, CallState, Command, Delivery, Draft, Effect, EffectKey, Entry, EntryId, Event, Finish, Given,
-    Hash, Hold, How, Ids, Kind, Limit, Look, ModelFailure, Outcome, Part, Permit, Priority, Record, Report, Scope, Session, SessionId,
-    Source, Text, Timestamp, To, Touch, Usage,
+    Answer, AskId, Asking, BatchId, By, CallId, CallState, Command, Delivery, Draft, Effect, EffectKey, Entry, EntryId, Event, Finish,
+    Given, Hash, Hold, How, Ids, Kind, Limit, Look, ModelFailure, OpenCall, Outcome, Part, Permit, Priority, Record, Report, Scope,
+    Session, SessionId, Source, Text, Timestamp, To, Touch, Usage,
 };
 
 /// What the model does at the n-th reply; a step that is asked again gets the same answer.
@@ -38,6 +38,10 @@ struct Scenario {
     looks: bool,
     /// The model's steps from this one on are closing ones.
     closing_at: Option<u64>,
+    /// Models that answer when its own is overloaded.
+    fallbacks: &'static [&'static str],
+    /// Its tasks and shells end when the log holds so many events of a name, or after a while.
+    ends_after: (&'static str, usize),
 }
 
 /// What outlives every process.
@@ -52,6 +56,8 @@ struct World<'a> {
     inbox: BTreeSet<usize>,
     failures: u32,
     looked_after: u32,
+    /// What calls have left running in this process; it ends with it.
+    shells: BTreeSet<CallId>,
     ids: Counter,
     now: u64,
 }
@@ -89,6 +95,7 @@ impl<'a> World<'a> {
             inbox,
             failures: 0,
             looked_after: 0,
+            shells: BTreeSet::new(),
             ids: Counter::default(),
             now: 0,
         }
@@ -103,6 +110,7 @@ impl<'a> World<'a> {
         let id = SessionId::new("ses_0");
         let mut session = Session::fold(id.clone(), &self.log);
         let mut under_way: Vec<Effect> = Vec::new();
+        self.shells.clear();
         let create = Command::Create(Box::new(created(Kind::Root, "ses_0", None, Vec::new())));
         let mut opening = vec![create, Command::Configure { head: Hash::new("aa"), model: "test/one".into() }, Command::TakeOver];
         let mut reports = Vec::new();
@@ -112,6 +120,7 @@ impl<'a> World<'a> {
             let due: Vec<usize> = self.inbox.iter().copied().filter(|letter| self.is_due(*letter)).collect();
             let scenario = self.scenario;
             let (asking, looks) = (scenario.asking, scenario.looks);
+            let fallbacks: Vec<String> = scenario.fallbacks.iter().map(|model| (*model).to_owned()).collect();
             let mut draft = session.draft(BatchId::new(self.ids.fresh("evt_")), Timestamp(self.now));
             let given = Given {
                 now: Timestamp(self.now),
@@ -124,12 +133,13 @@ impl<'a> World<'a> {
                 strict_shell: false,
                 grants: &[],
                 looks,
+                fallbacks: &fallbacks,
             };
             opening.drain(..).for_each(|command| draft.decide(command, &given));
             let mut taken = Vec::new();
             for letter in due {
                 if let Some(command) = (scenario.letters[letter].command)(draft.session()) {
-                    draft.decide(command, &given);
+                    draft.decide(self.addressed(command), &given);
                     taken.push(letter);
                 }
             }
@@ -221,10 +231,14 @@ impl<'a> World<'a> {
                 let open = session.call(call).expect("it is open");
                 let task = SessionId::new(self.ids.fresh("ses_"));
                 self.ran.push(call.clone());
+                if let Some(done) = self.delegate(call, open, session) {
+                    return done;
+                }
                 let (wait, internal) = (open.tool != "launch", open.tool == "dream");
                 if matches!(open.tool.as_str(), "agent" | "launch" | "dream") {
                     let spawn = Box::new(spawn(&format!("msg_{task}"), internal));
-                    return vec![Command::Spawn { call: call.clone(), task, round: 1, spawn, wait }];
+                    let launched = (!wait).then(|| Outcome::done("it runs"));
+                    return vec![Command::Spawn { call: call.clone(), task, round: 1, spawn, launched }];
                 }
                 vec![Command::Report(Report::CallFinished { call: call.clone(), outcome: Outcome::done("ok") })]
             }
@@ -233,21 +247,75 @@ impl<'a> World<'a> {
                 // A child that is to be stopped or detached takes its time, so that the letter finds it.
                 self.looked_after += 1;
                 let has_letter = self.inbox.iter().any(|letter| self.scenario.letters[*letter].when.0 == "task_started");
-                if has_letter && !stopped && !self.looked_after.is_multiple_of(12) {
+                if (has_letter || self.is_early()) && !stopped && !self.looked_after.is_multiple_of(12) {
                     return Vec::new();
                 }
                 let how = if stopped { How::Stopped } else { How::Completed };
-                vec![Command::Report(Report::TaskEnded {
-                    task: task.clone(),
-                    round: *round,
-                    how,
-                    result: "found".into(),
-                    said: "found".into(),
-                    usage: Usage::default(),
-                })]
+                let Report::TaskEnded(mut end) = task_report(task.as_str(), *round, how) else { return Vec::new() };
+                end.said = "found".into();
+                vec![Command::Report(Report::TaskEnded(end))]
             }
             Effect::Expand { entry } => vec![Command::Report(self.expand(entry))],
+            Effect::Mind { call } => {
+                self.looked_after += 1;
+                if !self.shells.contains(call) || (self.is_early() && !self.looked_after.is_multiple_of(12)) {
+                    return Vec::new();
+                }
+                let words = (session.kept()[call] != "silent").then(|| Text::from("[shell done]"));
+                vec![Command::Report(Report::KeptEnded { call: call.clone(), words })]
+            }
             Effect::Subtask { .. } | Effect::StopTask { .. } | Effect::Conclude { .. } => Vec::new(),
+        }
+    }
+
+    fn is_early(&self) -> bool {
+        let (name, times) = self.scenario.ends_after;
+        self.count(name) < times
+    }
+
+    /// The task that ended last and does not run again, and its next round.
+    fn ended_task(&self, session: &Session) -> Option<(SessionId, u64)> {
+        self.log.iter().rev().find_map(|record| match &record.event {
+            Event::TaskEnded { task, round, .. } if !session.tasks().contains_key(task) => Some((task.clone(), round + 1)),
+            _ => None,
+        })
+    }
+
+    /// What calls do to tasks that they did not start, and what they leave running.
+    fn delegate(&mut self, call: &CallId, open: &OpenCall, session: &Session) -> Option<Vec<Command>> {
+        let done = Command::Report(Report::CallFinished { call: call.clone(), outcome: Outcome::done("ok") });
+        Some(match open.tool.as_str() {
+            "await" => match session.tasks().keys().next() {
+                Some(task) => vec![Command::Await { call: call.clone(), task: task.clone(), until: None }],
+                None => vec![done],
+            },
+            "keep" => {
+                self.shells.insert(call.clone());
+                let input = if let Event::Called { input, .. } = &self.log[open.seq as usize - 1].event { input.inline() } else { None };
+                vec![Command::Keep { call: call.clone(), title: input.unwrap_or_default().to_owned() }, done]
+            }
+            // It reads how a task ended: the result first, so that the notice is gone only when it was read.
+            "output" => {
+                let noticed = self.ended_task(session).map(|(task, _)| Command::Noticed { task });
+                std::iter::once(done).chain(noticed).collect()
+            }
+            "message" => self.ended_task(session).map(wake).into_iter().chain([done]).collect(),
+            _ => return None,
+        })
+    }
+
+    /// People find in the log whom they mean by `last`.
+    fn addressed(&self, command: Command) -> Command {
+        match command {
+            Command::Answer { ask, answer, by } if ask.as_str() == "last" => {
+                let asked = |record: &Record| if let Event::Asked { ask, .. } = &record.event { Some(ask.clone()) } else { None };
+                Command::Answer { ask: self.log.iter().rev().find_map(asked).unwrap_or(ask), answer, by }
+            }
+            Command::Wake { task, .. } if task.as_str() == "last" => {
+                let session = Session::fold(SessionId::new("ses_0"), &self.log);
+                self.ended_task(&session).map_or(Command::Resume { by: By::User }, wake)
+            }
+            other => other,
         }
     }
 
@@ -292,7 +360,7 @@ impl<'a> World<'a> {
             .map(|(tool, input)| {
                 let mut wanted = wanted(&self.ids.fresh("call_"), tool, input);
                 if let Ok(look) = &mut wanted.look {
-                    look.repeatable |= matches!(*tool, "launch" | "dream");
+                    look.repeatable |= matches!(*tool, "launch" | "dream" | "await" | "output");
                 }
                 wanted
             })
@@ -309,6 +377,7 @@ impl<'a> World<'a> {
         assert_eq!(seqs, (1..=self.log.len() as u64).collect::<Vec<_>>(), "{story}: the numbers are dense");
         let (mut results, mut queued, mut taken) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let (mut repeatable, mut ends, mut promised) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let (mut kept, mut over) = (BTreeMap::new(), BTreeMap::new());
         for record in &self.log {
             match &record.event {
                 Event::Called { call, repeatable: again, .. } => {
@@ -318,12 +387,20 @@ impl<'a> World<'a> {
                 Event::CallFinished { call, .. } => *results.entry(call.clone()).or_default() += 1,
                 Event::Queued { entry } => *queued.entry(entry.id.clone()).or_insert(0) += 1,
                 Event::StepStarted { took, .. } => took.iter().for_each(|id| *taken.entry(id.clone()).or_insert(0) += 1),
-                Event::TaskStarted { task, round, .. } => *promised.entry((task.clone(), *round)).or_insert(0) += 1,
+                Event::Unqueued { entry } => *taken.entry(entry.clone()).or_insert(0) += 1,
+                Event::Kept { call, .. } => *kept.entry(call.clone()).or_insert(0) += 1,
+                Event::KeptEnded { call, entry, .. } => {
+                    *over.entry(call.clone()).or_insert(0) += 1;
+                    entry.iter().for_each(|entry| *queued.entry(entry.clone()).or_insert(0) += 1);
+                }
+                Event::TaskStarted { task, round, .. } | Event::TaskResumed { task, round, .. } => {
+                    *promised.entry((task.clone(), *round)).or_insert(0) += 1
+                }
                 Event::TaskEnded { task, round, to, .. } => {
                     *ends.entry((task.clone(), *round)).or_insert(0) += 1;
                     match to {
                         To::Call { call } => *results.entry(call.clone()).or_default() += 1,
-                        To::Queue { entry } => *queued.entry(entry.clone()).or_insert(0) += 1,
+                        To::Queue { entry, .. } => *queued.entry(entry.clone()).or_insert(0) += 1,
                         To::Internal => {}
                     }
                 }
@@ -333,7 +410,14 @@ impl<'a> World<'a> {
         assert!(results.values().all(|results| *results == 1), "{story}: every call has one result: {results:?}");
         assert!(queued.values().all(|times| *times == 1), "{story}: no entry comes twice: {queued:?}");
         assert_eq!(queued, taken, "{story}: every entry is said once");
+        assert!(promised.values().all(|times| *times == 1), "{story}: a round is promised once: {promised:?}");
         assert_eq!(promised, ends, "{story}: every task ends once");
+        assert!(kept.values().all(|times| *times == 1), "{story}: a call leaves one thing running: {kept:?}");
+        assert_eq!(kept, over, "{story}: what was left running is over once");
+        let late = queued.keys().filter(|entry| entry.as_str().ends_with(".late")).count();
+        // A reply that was torn before its call has asked nobody.
+        let asked = self.scenario.name.contains("answered late") && 0 < self.count("asked");
+        assert_eq!(late, usize::from(asked), "{story}: a late answer is heard of once");
         // What the user ran is called once, whatever happens; only a stop may end it before.
         let run = self.log.iter().filter(|record| matches!(&record.event, Event::Called { tool, .. } if tool == "agent")).count();
         if self.scenario.name.starts_with("typed") {
@@ -365,6 +449,16 @@ fn match_to(under_way: &mut Vec<Effect>, session: &Session) {
     }
 }
 
+fn wake((task, round): (SessionId, u64)) -> Command {
+    Command::Wake { spawn: Box::new(spawn(&format!("msg_{task}_{round}"), false)), task, round }
+}
+
+/// The last ask is answered when it is closed.
+fn late(session: &Session, answer: Answer) -> Option<Command> {
+    let closed = session.open_asks().next().is_none();
+    closed.then_some(Command::Answer { ask: AskId::new("last"), answer, by: By::User })
+}
+
 fn first_ask(session: &Session, answer: Answer) -> Option<Command> {
     let ask = session.open_asks().next()?.0.clone();
     Some(Command::Answer { ask, answer, by: By::User })
@@ -375,7 +469,7 @@ fn interrupt(session: &Session, hold: Hold, is: fn(&Session) -> bool) -> Option<
 }
 
 fn plain(name: &'static str, script: &'static [Say], letters: Vec<Letter>) -> Scenario {
-    Scenario { name, script, letters, asking: Asking::Open, looks: false, closing_at: None }
+    Scenario { name, script, letters, asking: Asking::Open, looks: false, closing_at: None, fallbacks: &[], ends_after: ("created", 0) }
 }
 
 fn tell(when: (&'static str, usize), command: fn(&Session) -> Option<Command>) -> Letter {
@@ -390,6 +484,8 @@ fn go() -> Letter {
 fn scenarios() -> Vec<Scenario> {
     let mut all = undisturbed();
     all.extend(disturbed());
+    all.extend(in_background());
+    all.extend(stopped_in_background());
     all
 }
 
@@ -499,8 +595,8 @@ fn disturbed() -> Vec<Scenario> {
             vec![
                 go(),
                 tell(("task_started", 2), |session| {
-                    let task = session.tasks().iter().find(|(_, open)| open.waiting.is_some())?.0.clone();
-                    Some(Command::Detach { task })
+                    let task = session.tasks().iter().find(|(_, open)| open.foreground)?.0.clone();
+                    Some(Command::Detach { task, launched: Outcome::done("it runs") })
                 }),
                 tell(("task_started", 3), |session| {
                     let task = session.tasks().iter().find(|(_, open)| open.stopped.is_none())?.0.clone();
@@ -528,7 +624,7 @@ fn disturbed() -> Vec<Scenario> {
                 go(),
                 tell(("call_started", 2), |session| {
                     let busy = !session.calls().is_empty();
-                    busy.then(|| Command::Limit { limit: Limit::Time, words: "time is up".into(), partial: Text::default() })
+                    busy.then(|| Command::Limit { limit: Limit::Time, words: "time is up".into(), partial: Text::default(), own: false })
                 }),
             ],
         ),
@@ -557,6 +653,170 @@ fn disturbed() -> Vec<Scenario> {
             &[Calls(&[("touch", "x")]), Calls(&[("touch", "x")]), Calls(&[("touch", "x")]), Calls(&[("touch", "x")]), Done],
             vec![go(), tell(("asked", 1), |session| first_ask(session, Answer::Yes { scope: Scope::Session }))],
         ),
+    ]
+}
+
+/// Sessions with work beside the turn: waited for, read, woken, kept, answered late, stood in for.
+fn in_background() -> Vec<Scenario> {
+    use Say::{After, Calls, Done};
+    vec![
+        Scenario {
+            ends_after: ("task_awaited", 2),
+            ..plain(
+                "two calls wait for a background task",
+                &[Calls(&[("launch", "1")]), Calls(&[("await", "2"), ("await", "3")]), Done],
+                vec![go()],
+            )
+        },
+        Scenario {
+            ends_after: ("replied", 3),
+            ..plain(
+                "a call waits and lapses, and the notice comes",
+                &[Calls(&[("launch", "1")]), Calls(&[("await", "2"), ("touch", "3")]), Done, Done],
+                vec![
+                    go(),
+                    tell(("task_awaited", 1), |session| {
+                        let open = session.calls().iter().find(|open| matches!(open.state, CallState::Waiting { .. }))?;
+                        Some(Command::Lapse { call: open.call.clone(), outcome: Outcome::done("it still runs") })
+                    }),
+                ],
+            )
+        },
+        Scenario {
+            ends_after: ("detached", 1),
+            ..plain(
+                "a task is detached from two calls",
+                &[Calls(&[("agent", "1"), ("await", "2")]), Calls(&[("touch", "3")]), Done],
+                vec![
+                    go(),
+                    tell(("task_awaited", 1), |session| {
+                        let task = session.tasks().iter().find(|(_, open)| open.foreground)?.0.clone();
+                        Some(Command::Detach { task, launched: Outcome::done("it runs") })
+                    }),
+                ],
+            )
+        },
+        plain(
+            "an end is read before its notice is said",
+            &[Calls(&[("launch", "1"), ("launch", "2")]), Calls(&[("touch", "3"), ("output", "4")]), Calls(&[("touch", "5")]), Done],
+            vec![go()],
+        ),
+        Scenario {
+            ends_after: ("replied", 2),
+            ..plain(
+                "a task that has ended is woken by a message",
+                &[Calls(&[("launch", "1")]), Done, Calls(&[("message", "2")]), Done, Done],
+                vec![go()],
+            )
+        },
+        Scenario {
+            ends_after: ("replied", 2),
+            ..plain(
+                "a task that has ended is woken by a person, twice",
+                &[Calls(&[("launch", "1")]), Done, Done, Done, Done],
+                vec![
+                    go(),
+                    tell(("ended", 1), |_| Some(wake((SessionId::new("last"), 0)))),
+                    tell(("ended", 2), |_| Some(wake((SessionId::new("last"), 0)))),
+                ],
+            )
+        },
+        Scenario {
+            ends_after: ("replied", 2),
+            ..plain(
+                "shells that outlive their calls",
+                &[Calls(&[("keep", "dev"), ("keep", "silent")]), Done, Done, Done],
+                vec![go(), tell(("ended", 1), |_| user("two"))],
+            )
+        },
+        plain(
+            "an ask is closed by Esc and answered late",
+            &[Calls(&[("ask", "1"), ("touch", "2")]), Calls(&[("ask", "1")]), Done],
+            vec![
+                go(),
+                tell(("asked", 1), |session| interrupt(session, Hold::Esc, |session| session.open_asks().next().is_some())),
+                tell(("asked", 1), |session| late(session, Answer::Yes { scope: Scope::Session })),
+                tell(("asked", 1), |session| late(session, Answer::No { say: "too late".into() })),
+            ],
+        ),
+        Scenario {
+            asking: Asking::Nobody,
+            ..plain(
+                "a question that nobody could be asked is answered late",
+                &[Calls(&[("question", "1")]), Done, Done],
+                vec![go(), tell(("asked", 1), |session| late(session, Answer::Words { say: "blue".into() }))],
+            )
+        },
+        Scenario {
+            fallbacks: &["test/two", "test/three"],
+            ..plain(
+                "the model is overloaded, and others stand in",
+                &[After(4, ModelFailure::Overloaded, &[("touch", "1")]), Done, Done],
+                vec![
+                    go(),
+                    tell(("ended", 1), |_| Some(Command::ChangeModel { model: None, why: "it answers again".into() })),
+                    tell(("ended", 1), |_| user("two")),
+                ],
+            )
+        },
+    ]
+}
+
+/// Work beside the turn that somebody or something ends.
+fn stopped_in_background() -> Vec<Scenario> {
+    use Say::{Calls, Done};
+    let busy: &'static [Say] = &[Calls(&[("launch", "1"), ("keep", "dev")]), Calls(&[("await", "2"), ("touch", "3")]), Done];
+    vec![
+        Scenario {
+            ends_after: ("interrupted", 1),
+            ..plain(
+                "Esc leaves the background alone, and cancels who waits for it",
+                &[Calls(&[("launch", "1"), ("keep", "dev")]), Calls(&[("await", "2"), ("touch", "3")]), Done, Done],
+                vec![go(), tell(("task_awaited", 1), |session| interrupt(session, Hold::Esc, |session| !session.tasks().is_empty()))],
+            )
+        },
+        Scenario {
+            ends_after: ("interrupted", 1),
+            ..plain(
+                "a user stops all of it",
+                busy,
+                vec![
+                    go(),
+                    tell(("task_awaited", 1), |session| {
+                        interrupt(session, Hold::StoppedByUser, |session| !session.tasks().is_empty() || !session.kept().is_empty())
+                    }),
+                ],
+            )
+        },
+        Scenario {
+            ends_after: ("limit_reached", 1),
+            ..plain(
+                "a deadline ends all of it",
+                busy,
+                vec![
+                    go(),
+                    tell(("task_awaited", 1), |session| {
+                        let (words, partial) = ("time is up".into(), Text::default());
+                        let busy = !session.tasks().is_empty() || !session.kept().is_empty();
+                        busy.then_some(Command::Limit { limit: Limit::Wall, words, partial, own: true })
+                    }),
+                ],
+            )
+        },
+        Scenario {
+            ends_after: ("task_stopped", 1),
+            ..plain(
+                "a background task is stopped by its model",
+                &[Calls(&[("launch", "1")]), Done, Done],
+                vec![
+                    go(),
+                    tell(("replied", 2), |session| {
+                        let task = session.tasks().keys().next()?.clone();
+                        Some(Command::StopTask { task, by: By::Model })
+                    }),
+                ],
+            )
+        },
     ]
 }
 

@@ -12,10 +12,10 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
-use common::{Counter, Dice, created, rules, spawn, wanted};
+use common::{Counter, Dice, created, play::task_report, rules, spawn, wanted};
 use posse_session::{
     Asking, BatchId, By, CallId, CallState, Command, Draft, Effect, EffectKey, Entry, EntryId, Event, Finish, Given, Hold, How, Ids, Kind,
-    OpenTask, Outcome, Permit, Record, Report, Rules, Session, SessionId, Source, Text, Timestamp, To, Usage,
+    OpenCall, OpenTask, Outcome, Permit, Record, Report, Rules, Session, SessionId, Source, Spawn, Text, Timestamp, To, Usage,
 };
 
 /// Played by every run of the tests; more by `POSSE_SEEDS`.
@@ -47,6 +47,8 @@ struct World<'a> {
     rules: &'a Rules,
     /// Events until the process dies.
     left: u64,
+    /// What calls have left running in this process; it ends with it.
+    shells: Vec<CallId>,
     /// What every tool really did, over all processes.
     ran: Vec<CallId>,
     /// Children are opened by themselves, not only by their parent's watch.
@@ -58,8 +60,13 @@ struct World<'a> {
 
 struct Crashed;
 
+/// What a reply of the parent may call; the more often it is here, the more often it is called.
+const TOOLS: [&str; 14] =
+    ["agent", "launch", "agent", "launch", "dream", "again", "again", "await", "await", "message", "message", "output", "halt", "keep"];
+
+/// Its call is open until a task is recorded, or its end: the tool itself says nothing.
 fn is_delegation(tool: &str) -> bool {
-    matches!(tool, "agent" | "launch" | "dream" | "again")
+    matches!(tool, "agent" | "launch" | "dream" | "again" | "await")
 }
 
 enum Move {
@@ -120,18 +127,25 @@ impl<'a> World<'a> {
     fn new(seed: u64, rules: &'a Rules) -> Self {
         let mut dice = Dice::new(seed);
         let mut script: Vec<Vec<&'static str>> = Vec::new();
-        for _ in 0..1 + dice.roll(3) {
-            script.push(
-                (0..1 + dice.roll(2))
-                    .map(|_| ["agent", "launch", "agent", "launch", "dream", "again", "again"][dice.roll(7) as usize])
-                    .collect(),
-            );
+        for _ in 0..1 + dice.roll(4) {
+            script.push((0..1 + dice.roll(2)).map(|_| TOOLS[dice.roll(TOOLS.len() as u64) as usize]).collect());
             if dice.once_in(3) {
                 script.last_mut().expect("just pushed").push("touch");
             }
         }
         let nodes = vec![Node::new(SessionId::new("ses_p"))];
-        Self { nodes, dice, ids: Counter::default(), rules, left: 0, ran: Vec::new(), opens_alone: false, people: 0, script }
+        Self {
+            nodes,
+            dice,
+            ids: Counter::default(),
+            rules,
+            left: 0,
+            shells: Vec::new(),
+            ran: Vec::new(),
+            opens_alone: false,
+            people: 0,
+            script,
+        }
     }
 
     fn append(&mut self, at: usize, draft: Draft) -> Result<(), Crashed> {
@@ -182,6 +196,7 @@ impl<'a> World<'a> {
             strict_shell: false,
             grants: &[],
             looks: false,
+            fallbacks: &[],
         };
         let mut draft = self.nodes[at].session.draft(BatchId::new(self.ids.fresh("evt_")), Timestamp(0));
         for command in commands {
@@ -189,6 +204,10 @@ impl<'a> World<'a> {
             let command = match command {
                 Command::Spawn { call, task, .. } if draft.session().tasks().contains_key(&task) => {
                     Command::Report(Report::CallFinished { call, outcome: Outcome::failed("it still runs") })
+                }
+                // Who wants to wait for a task that has just ended reads its end instead.
+                Command::Await { call, task, .. } if !draft.session().tasks().contains_key(&task) => {
+                    Command::Report(Report::CallFinished { call, outcome: Outcome::done("it has ended") })
                 }
                 other => other,
             };
@@ -266,6 +285,7 @@ impl<'a> World<'a> {
                         && child.session.hold().is_none()
                 })
             }
+            Effect::Mind { call } => self.shells.contains(call) && !node.done.contains(&effect.key()),
             _ => !node.done.contains(&effect.key()),
         }
     }
@@ -273,8 +293,8 @@ impl<'a> World<'a> {
     /// The child's prompt, from the parent's record of the promise.
     fn first_words(&self, at: usize, task: &OpenTask) -> Entry {
         match &self.nodes[at].log[task.seq as usize - 1].event {
-            Event::TaskStarted { spawn, .. } => Entry {
-                source: Source::Prompt { session: SessionId::new("ses_p") },
+            Event::TaskStarted { spawn, .. } | Event::TaskResumed { spawn, .. } => Entry {
+                source: spawn.by.clone().unwrap_or(Source::Prompt { session: SessionId::new("ses_p") }),
                 ..Entry::user(spawn.entry.clone(), spawn.prompt.clone())
             },
             other => panic!("a promise is recorded there, not {other:?}"),
@@ -290,11 +310,16 @@ impl<'a> World<'a> {
             }
             Effect::RunCall { call } => {
                 let tool = self.nodes[at].session.call(call).expect("it is open").tool.clone();
-                let heard = if is_delegation(&tool) {
+                let heard = if let Some(done) = self.delegate(at, call, &tool) {
+                    self.nodes[at].heard.extend(done);
+                    self.nodes[at].done.push(key);
+                    return Ok(());
+                } else if is_delegation(&tool) {
                     let spawn = Box::new(spawn(&self.ids.fresh("msg_"), tool == "dream"));
                     let (task, round) =
                         self.again(at).filter(|_| tool == "again").unwrap_or_else(|| (SessionId::new(self.ids.fresh("ses_")), 1));
-                    Command::Spawn { call: call.clone(), task, round, spawn, wait: tool != "launch" }
+                    let launched = (tool == "launch").then(|| Outcome::done("it runs"));
+                    Command::Spawn { call: call.clone(), task, round, spawn, launched }
                 } else {
                     self.ran.push(call.clone());
                     Command::Report(Report::CallFinished { call: call.clone(), outcome: Outcome::done("ok") })
@@ -304,12 +329,61 @@ impl<'a> World<'a> {
             Effect::Watch { task, round } => return self.watch(at, task, *round),
             Effect::StopTask { task, .. } => {
                 let child = self.child(task).expect("it exists");
-                self.nodes[child].letters.push(Command::Interrupt { by: By::Model, hold: Hold::StoppedByModel, partial: Text::default() });
+                let (by, hold) = self.nodes[at].session.tasks()[task].stopped.expect("it was told to stop");
+                // Who is stopped with its parent ends all that is below it, as the engine tells it.
+                let hold = if hold == Hold::Esc { Hold::StoppedByModel } else { hold };
+                self.nodes[child].letters.push(Command::Interrupt { by, hold, partial: Text::default() });
             }
             Effect::Expand { .. } | Effect::Subtask { .. } | Effect::Look { .. } | Effect::Conclude { .. } => {}
+            Effect::Mind { call } => {
+                let words = self.dice.once_in(2).then(|| Text::from("[shell done]"));
+                self.nodes[at].heard.push(Command::Report(Report::KeptEnded { call: call.clone(), words }));
+            }
         }
         self.nodes[at].done.push(key);
         Ok(())
+    }
+
+    /// What calls do to tasks that they did not start, and what they leave running.
+    fn delegate(&mut self, at: usize, call: &CallId, tool: &str) -> Option<Vec<Command>> {
+        let done = Command::Report(Report::CallFinished { call: call.clone(), outcome: Outcome::done("ok") });
+        let open: Vec<SessionId> = self.nodes[at].session.tasks().keys().cloned().collect();
+        let one = if open.is_empty() { None } else { Some(open[self.dice.roll(open.len() as u64) as usize].clone()) };
+        Some(match (tool, one) {
+            ("await", Some(task)) => vec![Command::Await { call: call.clone(), task, until: None }],
+            ("halt", Some(task)) => vec![Command::StopTask { task, by: By::Model }, done],
+            ("keep", _) => {
+                self.shells.push(call.clone());
+                vec![Command::Keep { call: call.clone(), title: "npm run dev".into() }, done]
+            }
+            ("output", _) => {
+                let waiting = self.nodes[at].session.queue().waiting().iter().rev();
+                let task = waiting
+                    .filter_map(|waiting| if let Source::Task { task } = &waiting.source { Some(task.clone()) } else { None })
+                    .next();
+                // The result first: the notice is gone only when it was read.
+                std::iter::once(done).chain(task.map(|task| Command::Noticed { task })).collect()
+            }
+            ("message", one) => {
+                let peer = Source::Agent { session: SessionId::new("ses_p"), name: "main".into() };
+                let id = EntryId::new(self.ids.fresh("msg_"));
+                let child = one.and_then(|task| self.child(&task)).filter(|child| 1 < self.nodes[*child].session.head());
+                match (child, self.again(at)) {
+                    // Whoever has ended is woken, whoever runs hears it at its next boundary.
+                    (_, Some((task, round))) => {
+                        let spawn = Spawn { by: Some(peer), ..spawn(id.as_str(), false) };
+                        vec![Command::Wake { task, round, spawn: Box::new(spawn) }, done]
+                    }
+                    (Some(child), None) => {
+                        self.nodes[child].letters.push(Command::Say(Entry { source: peer, ..Entry::user(id, "and this") }));
+                        vec![done]
+                    }
+                    (None, None) => vec![done],
+                }
+            }
+            ("await" | "halt", None) => vec![done],
+            _ => return None,
+        })
     }
 
     /// An ended task that its parent goes on with, and its next round. One that a user stopped is left alone.
@@ -323,7 +397,10 @@ impl<'a> World<'a> {
         let round = child.round();
         let next = if round.open { round.number } else { round.number + 1 };
         // A key that was used already would be another promise's.
-        let used = |record: &Record| matches!(&record.event, Event::TaskStarted { task, round, .. } if *task == ended && *round == next);
+        let used = |record: &Record| match &record.event {
+            Event::TaskStarted { task, round, .. } | Event::TaskResumed { task, round, .. } => *task == ended && *round == next,
+            _ => false,
+        };
         let free = child.hold() != Some(Hold::StoppedByUser) && !node.log.iter().any(used);
         free.then_some((ended, next))
     }
@@ -337,14 +414,9 @@ impl<'a> World<'a> {
         });
         if let Some((how, reply, usage)) = self.nodes[child].end_of(&words.id) {
             let result = Text::from(format!("{task} {how:?} {reply:?}"));
-            self.nodes[at].heard.push(Command::Report(Report::TaskEnded {
-                task: task.clone(),
-                round,
-                how,
-                result,
-                said: Default::default(),
-                usage,
-            }));
+            let Report::TaskEnded(mut end) = task_report(task.as_str(), round, how) else { return Ok(()) };
+            (end.result, end.notice, end.usage) = (result.clone(), result, usage);
+            self.nodes[at].heard.push(Command::Report(Report::TaskEnded(end)));
             self.nodes[at].done.push(EffectKey::Watch(task.clone(), round));
         } else if !self.nodes[child].told.contains(&words.id) {
             let create = Command::Create(Box::new(created(Kind::Task, "ses_p", Some("ses_p"), vec![self.rules.clone()])));
@@ -365,7 +437,7 @@ impl<'a> World<'a> {
             let mut wanted = wanted(&id, tool, &id);
             if let Ok(look) = &mut wanted.look {
                 // Until the promise is recorded, a delegation that is called again promises anew.
-                look.repeatable |= is_delegation(tool);
+                look.repeatable |= is_delegation(tool) || *tool == "output";
             }
             wanted
         };
@@ -383,8 +455,16 @@ impl<'a> World<'a> {
         let child = task.as_ref().and_then(|task| self.child(task)).filter(|child| 1 < self.nodes[*child].session.head());
         let words = Command::Say(Entry::user(EntryId::new(self.ids.fresh("msg_")), "and another thing"));
         let esc = Command::Interrupt { by: By::User, hold: Hold::Esc, partial: Text::default() };
-        let (to, letter) = match (self.dice.roll(8), task, child) {
-            (0 | 1, Some(task), _) => (PARENT, Command::Detach { task }),
+        let lapses = |call: &&OpenCall| matches!(&call.state, CallState::Waiting { task } if parent.tasks().get(task).is_some_and(|task| !task.foreground));
+        let waits = parent.calls().iter().find(lapses).map(|open| open.call.clone());
+        let stop = |hold| Command::Interrupt { by: By::User, hold, partial: Text::default() };
+        let (to, letter) = match (self.dice.roll(11), task, child) {
+            (8 | 9, _, _) if waits.is_some() => {
+                let outcome = Outcome::done("it still runs");
+                (PARENT, waits.map_or(Command::Resume { by: By::User }, |call| Command::Lapse { call, outcome }))
+            }
+            (10, _, _) => (PARENT, stop(if self.dice.once_in(2) { Hold::StoppedByUser } else { Hold::StoppedByModel })),
+            (0 | 1, Some(task), _) => (PARENT, Command::Detach { task, launched: Outcome::done("it runs") }),
             (2, Some(task), _) => (PARENT, Command::StopTask { task, by: By::User }),
             (3, _, _) => (PARENT, esc),
             (4, _, Some(child)) => (child, esc),
@@ -407,10 +487,11 @@ impl<'a> World<'a> {
         for _ in 0..3_000 {
             let Some(next) = self.pick() else {
                 // A person comes by in the end and lets everything go on that was held.
-                if self.nodes[PARENT].session.hold().is_none() {
+                let resume = Command::Resume { by: By::User };
+                if self.draft(PARENT, vec![resume.clone()], false).is_empty() {
                     return Ok(());
                 }
-                self.nodes[PARENT].letters.push(Command::Resume { by: By::User });
+                self.nodes[PARENT].letters.push(resume);
                 continue;
             };
             match next {
@@ -429,6 +510,7 @@ impl<'a> World<'a> {
     }
 
     fn die(&mut self) {
+        self.shells.clear();
         for node in &mut self.nodes {
             node.session = Session::fold(node.session.id().clone(), &node.log);
             (node.open, node.opening) = (false, false);
@@ -442,16 +524,17 @@ impl<'a> World<'a> {
     fn check(&self) {
         let parent = &self.nodes[PARENT];
         let (mut promised, mut ends, mut notices, mut taken) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let mut kept: BTreeMap<&CallId, i32> = BTreeMap::new();
         let mut spawned: BTreeMap<(&SessionId, u64), EntryId> = BTreeMap::new();
         for record in &parent.log {
             match &record.event {
-                Event::TaskStarted { task, round, spawn, .. } => {
+                Event::TaskStarted { task, round, spawn, .. } | Event::TaskResumed { task, round, spawn } => {
                     *promised.entry((task, *round)).or_insert(0) += 1;
                     spawned.insert((task, *round), spawn.entry.clone());
                 }
                 Event::TaskEnded { task, round, how, result, to, .. } => {
                     *ends.entry((task, *round)).or_insert(0) += 1;
-                    if let To::Queue { entry } = to {
+                    if let To::Queue { entry, .. } = to {
                         *notices.entry(entry).or_insert(0) += 1;
                     }
                     let child = &self.nodes[self.child(task).expect("a task that ended exists")];
@@ -465,9 +548,16 @@ impl<'a> World<'a> {
                 }
                 Event::Queued { entry } => *notices.entry(&entry.id).or_insert(0) += 1,
                 Event::StepStarted { took, .. } => took.iter().for_each(|id| *taken.entry(id).or_insert(0) += 1),
+                Event::Unqueued { entry } => *taken.entry(entry).or_insert(0) += 1,
+                Event::Kept { call, .. } => *kept.entry(call).or_insert(0) += 1,
+                Event::KeptEnded { call, entry, .. } => {
+                    *kept.entry(call).or_insert(0) -= 1;
+                    entry.iter().for_each(|entry| *notices.entry(entry).or_insert(0) += 1);
+                }
                 _ => {}
             }
         }
+        assert!(kept.values().all(|open| *open == 0), "what was left running is over once: {kept:?}");
         assert!(promised.values().all(|times| *times == 1), "a task is promised once: {promised:?}");
         assert_eq!(promised, ends, "every promise ends once");
         assert!(notices.values().all(|times| *times == 1), "nothing comes twice: {notices:?}");
@@ -543,6 +633,17 @@ fn play(seed: u64, rules: &Rules, seen: &mut Seen) {
             Event::TaskEnded { to: To::Internal, .. } => seen.note("internal", 1),
             Event::TaskEnded { how: How::Failed, .. } => seen.note("failed", 1),
             Event::TaskStarted { round, .. } if 1 < *round => seen.note("gone on with", 1),
+            Event::TaskStarted { wait: false, .. } => seen.note("in the background", 1),
+            Event::TaskResumed { .. } => seen.note("woken", 1),
+            Event::TaskAwaited { .. } => seen.note("awaited", 1),
+            Event::Unqueued { .. } => seen.note("unqueued", 1),
+            Event::KeptEnded { entry: Some(_), .. } => seen.note("a shell ended in a notice", 1),
+            Event::KeptEnded { entry: None, .. } => seen.note("a shell ended in silence", 1),
+            Event::TaskStopped { by: By::Model, .. } => seen.note("stopped by its model", 1),
+            Event::CallFinished { outcome: Outcome::Done { output, .. }, .. } if output.inline() == Some("it still runs") => {
+                seen.note("lapsed", 1);
+            }
+            Event::Interrupted { hold: Hold::StoppedByUser | Hold::StoppedByModel, .. } => seen.note("stopped", 1),
             Event::Detached { .. } => seen.note("detached", 1),
             Event::Interrupted { hold: Hold::TakeOvers, .. } => seen.note("held by take-overs", 1),
             Event::Interrupted { .. } => seen.note("interrupted", 1),
@@ -588,6 +689,15 @@ fn check_seen(seen: &Seen) {
         "failed",
         "detached",
         "gone on with",
+        "in the background",
+        "woken",
+        "awaited",
+        "lapsed",
+        "unqueued",
+        "a shell ended in a notice",
+        "a shell ended in silence",
+        "stopped by its model",
+        "stopped",
         "held by take-overs",
         "interrupted",
         "lost",

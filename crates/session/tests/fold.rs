@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use common::{
     created,
-    play::{Play, check_rows},
+    play::{Play, check_rows, task_report},
     record, rule, wanted,
 };
 use posse_session::{
@@ -134,14 +134,7 @@ fn a_full_queue_refuses_users_and_no_completion() {
     assert_eq!([refused(Source::User), refused(agent), refused(plugin)], [true; 3]);
     let task = Source::Task { task: SessionId::new("t") };
     assert_eq!([refused(task), refused(Source::Timer), refused(Source::Hook { name: "h".into() })], [false; 3]);
-    let ended = Report::TaskEnded {
-        task: SessionId::new("t1"),
-        round: 1,
-        how: posse_session::How::Completed,
-        result: "found".into(),
-        said: Default::default(),
-        usage: Usage::default(),
-    };
+    let ended = task_report("t1", 1, posse_session::How::Completed);
     let events = play.session.decide(Command::Report(ended), &given(&play));
     assert!(matches!(&events[..], [Event::TaskEnded { to: To::Queue { .. }, .. }]), "{events:?}");
     assert!(!play.session.queue().accepts(&Source::User));
@@ -160,6 +153,7 @@ fn given(play: &Play) -> posse_session::Given<'_> {
         strict_shell: false,
         grants: &[],
         looks: false,
+        fallbacks: &[],
     }
 }
 
@@ -172,13 +166,14 @@ fn what_wakes_a_held_session() {
     let takeovers = "say; step; takeover; step; takeover; step; takeover; conclude; ";
     let limit = "say; step; limit; conclude; ";
     let rows = [
-        // hold, and who wakes it: user, agent, task, timer, hook, plugin, resume
+        // hold, and who wakes it: user, agent, task, timer, hook, plugin, resume.
+        // A message wakes what nobody has decided to stop for good; what the user stopped, only the user wakes.
         (by_model, "stopped_by_model", [true, true, false, false, false, false, true]),
         (by_user, "stopped_by_user", [true, false, false, false, false, false, true]),
         (esc, "esc", [true, true, true, true, true, true, true]),
-        (model_error, "model_error", [true, false, false, false, false, false, true]),
-        (takeovers, "take_overs", [true, false, false, false, false, false, true]),
-        (limit, "limit", [true, false, false, false, false, false, true]),
+        (model_error, "model_error", [true, true, false, false, false, false, true]),
+        (takeovers, "take_overs", [true, true, false, false, false, false, true]),
+        (limit, "limit", [true, true, false, false, false, false, true]),
     ];
     for (script, hold, wakes) in rows {
         let held = Play::of(script);
@@ -250,8 +245,11 @@ fn interrupts() {
         ("say; step; reply +agent; start; spawn t1; esc; ended t1 stopped; conclude", "settled | held: esc | round 1 stopped"),
         // A background task goes on.
         ("say; step; reply +agent; start; spawn t1 bg; step; esc", "owed: watch t1/1 | held: esc | round 1 open"),
-        // A stop, unlike Esc, also holds a session that only waits for its background tasks.
-        ("say; step; reply +agent; start; spawn t1 bg; step; reply; stop user", "owed: watch t1/1 | held: stopped_by_user | round 1 open"),
+        // A stop, unlike Esc, also holds a session that only waits for its background tasks, and ends those.
+        (
+            "say; step; reply +agent; start; spawn t1 bg; step; reply; stop user",
+            "owed: watch t1/1, stop t1/1 | held: stopped_by_user | round 1 open",
+        ),
         (
             "say; step; reply +agent; start; spawn t1 bg; step; reply; stop user; ended t1",
             "owed: conclude 1 | queue: msg_11 | held: stopped_by_user | round 1 open",
@@ -260,7 +258,7 @@ fn interrupts() {
             "say; step; reply +agent; start; spawn t1 bg; step; esc; stop user; ended t1; conclude",
             "settled | queue: msg_11 | held: stopped_by_user | round 1 stopped",
         ),
-        ("say; step; reply +agent; start; spawn t1 bg; step; reply; limit", "owed: watch t1/1 | held: limit | round 1 open"),
+        ("say; step; reply +agent; start; spawn t1 bg; step; reply; limit", "owed: watch t1/1, stop t1/1 | held: limit | round 1 open"),
         // Between two steps, and while waiting for a retry.
         ("say; step; reply +touch; start; finish ok; esc; conclude", "settled | held: esc | round 1 stopped"),
         ("say; step; fail cut; esc; conclude", "settled | held: esc | round 1 stopped"),
@@ -811,6 +809,7 @@ fn a_log_with_an_end_of_another_round_or_a_waiting_call_that_is_gone_still_folds
         result: "found".into(),
         usage: Usage::default(),
         to: To::Internal,
+        effort: Default::default(),
     };
     let mut play = Play::of("say; step; reply +agent; start; spawn t1 bg");
     play.session.apply(&record(20, ended(2)));
@@ -821,14 +820,7 @@ fn a_log_with_an_end_of_another_round_or_a_waiting_call_that_is_gone_still_folds
     let mut play = Play::of("say; step; reply");
     let started = Event::TaskStarted { call, task: SessionId::new("t1"), round: 1, spawn: common::spawn("m", false), wait: true };
     play.session.apply(&record(20, started));
-    let report = Report::TaskEnded {
-        task: SessionId::new("t1"),
-        round: 1,
-        how: posse_session::How::Completed,
-        result: "found".into(),
-        said: Default::default(),
-        usage: Usage::default(),
-    };
+    let report = task_report("t1", 1, posse_session::How::Completed);
     let events = play.session.decide(Command::Report(report), &given(&play));
     assert!(matches!(&events[..], [Event::TaskEnded { to: To::Queue { .. }, .. }]), "the result is not lost: {events:?}");
 }
@@ -837,7 +829,7 @@ fn a_log_with_an_end_of_another_round_or_a_waiting_call_that_is_gone_still_folds
 fn a_call_that_is_told_to_stop_starts_no_task() {
     let mut play = Play::of("say; step; reply +agent; start; esc");
     let call = play.session.calls()[0].call.clone();
-    play.decide(Command::Spawn { call, task: SessionId::new("t1"), round: 1, spawn: Box::new(common::spawn("m", false)), wait: true });
+    play.decide(Command::Spawn { call, task: SessionId::new("t1"), round: 1, spawn: Box::new(common::spawn("m", false)), launched: None });
     assert_eq!((play.last_facts().as_str(), play.session.tasks().len()), ("", 0));
 }
 

@@ -8,9 +8,9 @@ use std::collections::BTreeSet;
 
 use common::{every_name, one_of_each, one_of_each_part, play::Play, record, rules};
 use posse_session::{
-    Answer, AskId, Asking, BatchId, By, CallId, Command, Decision, EVENT_BYTES_MAX, Effect, EffectKey, Entry, EntryId, Event, Finish,
-    Given, Grant, Hash, Hold, How, Letter, Limit, Look, ModelFailure, Outcome, Part, Permit, Priority, Record, Report, Reserved, Scope,
-    Segment, Session, SessionId, Source, Summary, Text, Timestamp, To, Touch, Usage, Verdict, Wanted,
+    Answer, AskId, Asking, BatchId, By, CallId, Command, Decision, EVENT_BYTES_MAX, Effect, EffectKey, Effort, Entry, EntryId, Event,
+    Finish, Given, Grant, Hash, Hold, How, Letter, Limit, Look, ModelFailure, Outcome, Part, Permit, Priority, Record, Report, Reserved,
+    Scope, Segment, Session, SessionId, Source, Summary, Text, Timestamp, To, Touch, Usage, Verdict, Wanted,
 };
 use proptest::prelude::*;
 
@@ -50,9 +50,22 @@ fn every_value_inside_an_event_round_trips() {
         Answer::No { say: String::new() },
         Answer::No { say: "no".into() },
     ]);
-    back(&[To::Call { call: CallId::new("c") }, To::Queue { entry: EntryId::new("e") }, To::Internal]);
+    back(&[
+        To::Call { call: CallId::new("c") },
+        To::Queue { entry: EntryId::new("e"), worded: false },
+        To::Queue { entry: EntryId::new("e"), worded: true },
+        To::Internal,
+    ]);
     let plugin = || Source::Plugin { name: "p".into() };
-    back(&[Source::User, Source::Timer, Source::Task { task: SessionId::new("t") }, Source::Hook { name: "h".into() }, plugin()]);
+    back(&[
+        Source::Shell { call: CallId::new("c") },
+        Source::Answer { ask: AskId::new("a") },
+        Source::User,
+        Source::Timer,
+        Source::Task { task: SessionId::new("t") },
+        Source::Hook { name: "h".into() },
+        plugin(),
+    ]);
     back(&one_of_each_part("x"));
     let entry = Entry { source: plugin(), ..Entry::user(EntryId::new("e"), "hi") };
     back(&[
@@ -89,7 +102,7 @@ fn the_corpus_has_every_event_and_folds_to_what_it_always_was() {
     for record in &records {
         play.session.apply(record);
         summary.apply(record);
-        if [5, 13, 20, 25, 27, 30, 31, 33, 34, 39, 41, 42, 44].contains(&record.seq) {
+        if [5, 13, 20, 25, 27, 30, 31, 33, 34, 39, 41, 42, 44, 54, 55, 57, 59, 60, 61, 62, 63, 65, 66].contains(&record.seq) {
             found.push(format!("{}: {}", record.seq, play.state()));
         }
     }
@@ -107,14 +120,24 @@ fn the_corpus_has_every_event_and_folds_to_what_it_always_was() {
         "41: owed: model 2 | queue: msg_4, msg_5 | round 2 open",
         "42: owed: expand msg_7, model 2 | queue: msg_4, msg_5, msg_7 | round 2 open",
         "44: owed: model 2 | queue: msg_4, msg_5, msg_7 | round 2 open",
+        "54: owed: run c7*, run c8*, watch ses_3/1 | calls: c7 running, c8 running | queue: msg_4, msg_7 | round 2 open",
+        "55: owed: run c8*, watch ses_3/1 | calls: c7 waits for ses_3, c8 running | queue: msg_4, msg_7 | round 2 open",
+        "57: owed: watch ses_3/1, mind c8 | calls: c7 waits for ses_3 | queue: msg_4, msg_7 | round 2 open",
+        "59: owed: mind c8, model 3 | queue: msg_4, msg_7, msg_11 | round 2 open",
+        "60: owed: mind c8, model 3 | queue: msg_4, msg_7 | round 2 open",
+        "61: owed: watch ses_3/2, mind c8, model 3 | queue: msg_4, msg_7 | round 2 open",
+        "62: owed: watch ses_3/2, model 3 | queue: msg_4, msg_7, msg_13 | round 2 open",
+        "63: owed: watch ses_3/2, model 3 | queue: msg_4, msg_7, msg_13 | on test/two | round 2 open",
+        "65: owed: watch ses_3/2, model 3 | queue: msg_4, msg_7, msg_13, ask_1.late | round 2 open",
+        "66: owed: watch ses_3/2 | queue: msg_4, msg_7, msg_13, ask_1.late | held: limit | round 2 open",
     ]
-    .map(|line| (1..=5).fold(line.to_owned(), |line, number| line.replace(&format!(" c{number}"), &format!(" call_{number}"))));
+    .map(|line| (1..=8).fold(line.to_owned(), |line, number| line.replace(&format!(" c{number}"), &format!(" call_{number}"))));
     assert_eq!(found, expected);
     let segments: Vec<(u64, u64)> = play.session.segments().iter().map(|segment| (segment.from, segment.to)).collect();
-    assert_eq!(segments, [(35, 36), (37, 44)], "the summary, and what came after the undo");
-    assert_eq!((play.session.usage().input, play.session.usage().output, play.session.last_reply()), (100, 20, Some(7)));
-    assert_eq!((play.session.is_foreign(), play.session.tasks_started(), play.session.head()), (false, 2, 44));
-    assert_eq!((summary.calls, summary.title.as_str(), summary.agent.as_str()), (5, "an old one", "build"));
+    assert_eq!(segments, [(35, 36), (37, 66)], "the summary, and what came after the undo");
+    assert_eq!((play.session.usage().input, play.session.usage().output, play.session.last_reply()), (100, 20, Some(46)));
+    assert_eq!((play.session.is_foreign(), play.session.tasks_started(), play.session.head()), (false, 3, 66));
+    assert_eq!((summary.calls, summary.title.as_str(), summary.agent.as_str()), (8, "an old one", "build"));
     assert_eq!(Session::fold(id, &records), play.session);
 }
 
@@ -282,7 +305,13 @@ fn usage() -> impl Strategy<Value = Usage> {
 
 fn source() -> impl Strategy<Value = Source> {
     let peer = || Source::Agent { session: SessionId::new("t0"), name: "a".into() };
-    prop_oneof![Just(Source::User), Just(Source::Timer), Just(peer()), Just(Source::Task { task: SessionId::new("t1") })]
+    prop_oneof![
+        Just(Source::User),
+        Just(Source::Timer),
+        Just(peer()),
+        Just(Source::Task { task: SessionId::new("t1") }),
+        Just(Source::Shell { call: CallId::new("c1") })
+    ]
 }
 
 fn outcome() -> impl Strategy<Value = Outcome> {
@@ -348,7 +377,11 @@ fn event() -> impl Strategy<Value = Event> {
     let task_started = (call(), session(), small(), any::<bool>(), any::<bool>()).prop_map(|(call, task, round, wait, internal)| {
         Event::TaskStarted { call, task, round, spawn: common::spawn("m", internal), wait }
     });
-    let to = prop_oneof![call().prop_map(|call| To::Call { call }), entry_id().prop_map(|entry| To::Queue { entry }), Just(To::Internal)];
+    let to = prop_oneof![
+        call().prop_map(|call| To::Call { call }),
+        entry_id().prop_map(|entry| To::Queue { entry, worded: true }),
+        Just(To::Internal)
+    ];
     let task_ended = (session(), small(), to).prop_map(|(task, round, to)| Event::TaskEnded {
         task,
         round,
@@ -356,6 +389,7 @@ fn event() -> impl Strategy<Value = Event> {
         result: "x".into(),
         usage: Usage::default(),
         to,
+        effort: Effort::default(),
     });
     prop_oneof![
         3 => queued,
@@ -371,17 +405,24 @@ fn event() -> impl Strategy<Value = Event> {
         1 => hold().prop_map(|hold| Event::Interrupted { by: By::User, hold }),
         1 => Just(Event::Resumed { by: By::User }),
         1 => Just(Event::TookOver { calls: 1 }),
-        1 => Just(Event::LimitReached { limit: Limit::Time, words: "x".into() }),
+        1 => Just(Event::LimitReached { limit: Limit::Time, words: "x".into(), own: false }),
         1 => task_started,
         1 => task_ended,
         1 => session().prop_map(|task| Event::Detached { task }),
+        1 => (session(), small()).prop_map(|(task, round)| Event::TaskResumed { task, round, spawn: common::spawn("m", false) }),
+        2 => (session(), call()).prop_map(|(task, call)| Event::TaskAwaited { task, call, until: None }),
+        1 => entry_id().prop_map(|entry| Event::Unqueued { entry }),
+        1 => call().prop_map(|call| Event::Kept { call, title: "x".into() }),
+        1 => (call(), prop::option::of(entry_id())).prop_map(|(call, entry)| Event::KeptEnded { call, words: "x".into(), entry }),
+        1 => prop::option::of(Just("m".to_owned())).prop_map(|model| Event::ModelChanged { model, why: "x".into() }),
+        1 => Just(Event::LimitReached { limit: Limit::Wall, words: "x".into(), own: true }),
         1 => session().prop_map(|task| Event::TaskStopped { task, by: By::User, hold: None }),
         1 => small().prop_map(|round| Event::Ended { round, how: How::Completed, reply: None, error: String::new(), usage: Usage::default() }),
         1 => (session(), small(), small()).prop_map(|(session, from, to)| Event::Forked { segments: vec![Segment { session, from, to }] }),
         1 => small().prop_map(|tail_from| Event::Compacted { summary: "x".into(), tail_from }),
         1 => small().prop_map(|to| Event::Reverted { to }),
         1 => Just(Event::Unknown(serde_json::json!({"type": "dreamt"}))),
-        1 => (0..25usize).prop_map(|index| one_of_each("x").swap_remove(index)),
+        1 => (0..one_of_each("x").len()).prop_map(|index| one_of_each("x").swap_remove(index)),
     ]
 }
 
@@ -421,15 +462,25 @@ proptest! {
         let session = fold(&records);
         let rules = rules();
         let ids = common::Counter::default();
-        let given = Given { now: Timestamp(5), ids: &ids, chance: 0.5, rules: &rules, ceiling: &[], asking: Asking::Nobody, mode: Default::default(), strict_shell: false, grants: &[], looks: false };
+        let given = Given { now: Timestamp(5), ids: &ids, chance: 0.5, rules: &rules, ceiling: &[], asking: Asking::Nobody, mode: Default::default(), strict_shell: false, grants: &[], looks: false, fallbacks: &[] };
         let commands = [
             Command::TakeOver,
             Command::Say(Entry::user(EntryId::new("new"), "hi")),
             Command::Interrupt { by: By::User, hold: Hold::Esc, partial: Text::default() },
-            Command::Limit { limit: Limit::Time, words: "x".into(), partial: Text::default() },
+            Command::Limit { limit: Limit::Time, words: "x".into(), partial: Text::default(), own: false },
             Command::Resume { by: By::User },
-            Command::Detach { task: SessionId::new("t1") },
+            Command::Detach { task: SessionId::new("t1"), launched: Outcome::done("it runs") },
             Command::StopTask { task: SessionId::new("t1"), by: By::User },
+            Command::Interrupt { by: By::User, hold: Hold::StoppedByUser, partial: Text::default() },
+            Command::Await { call: CallId::new("c1"), task: SessionId::new("t1"), until: None },
+            Command::Lapse { call: CallId::new("c1"), outcome: Outcome::done("x") },
+            Command::Wake { task: SessionId::new("t1"), round: 2, spawn: Box::new(common::spawn("m", false)) },
+            Command::Noticed { task: SessionId::new("t1") },
+            Command::Keep { call: CallId::new("c1"), title: "x".into() },
+            Command::ChangeModel { model: Some("m".into()), why: "x".into() },
+            Command::Report(common::play::task_report("t1", 1, How::Completed)),
+            Command::Report(Report::KeptEnded { call: CallId::new("c1"), words: Some("x".into()) }),
+            Command::Answer { ask: AskId::new("a"), answer: Answer::Yes { scope: Scope::Session }, by: By::User },
             Command::Configure { head: Hash::new("zz"), model: "m".into() },
         ];
         for command in commands {
@@ -454,7 +505,7 @@ proptest! {
         let session = fold(&records(events));
         let rules = rules();
         let ids = common::Counter::default();
-        let given = Given { now: Timestamp(5), ids: &ids, chance: 0.5, rules: &rules, ceiling: &[], asking: Asking::Open, mode: Default::default(), strict_shell: false, grants: &[], looks: false };
+        let given = Given { now: Timestamp(5), ids: &ids, chance: 0.5, rules: &rules, ceiling: &[], asking: Asking::Open, mode: Default::default(), strict_shell: false, grants: &[], looks: false, fallbacks: &[] };
         let stale = 77;
         let call = CallId::new("long gone");
         let task = SessionId::new("long gone");
@@ -464,7 +515,8 @@ proptest! {
             Report::ModelFailed { step: stale, failure: ModelFailure::Auth, words: "x".into(), retry_after: None, partial, usage },
             Report::Looked { call: call.clone(), input: "x".into(), look: Ok(Look::default()), by: "h".into() },
             Report::CallFinished { call: call.clone(), outcome: Outcome::done("x") },
-            Report::TaskEnded { task: task.clone(), round: 1, how: How::Completed, result: "x".into(), said: Default::default(), usage },
+            common::play::task_report("long gone", 1, How::Completed),
+            Report::KeptEnded { call: call.clone(), words: Some("x".into()) },
         ];
         for report in reports {
             let found = session.decide(Command::Report(report.clone()), &given);
@@ -472,8 +524,12 @@ proptest! {
         }
         let others = [
             Command::Answer { ask: AskId::new("long gone"), answer: Answer::Yes { scope: Scope::Once }, by: By::User },
-            Command::Spawn { call, task: task.clone(), round: 1, spawn: Box::new(common::spawn("m", false)), wait: true },
-            Command::Detach { task: task.clone() },
+            Command::Spawn { call, task: task.clone(), round: 1, spawn: Box::new(common::spawn("m", false)), launched: None },
+            Command::Detach { task: task.clone(), launched: Outcome::done("it runs") },
+            Command::Await { call: CallId::new("long gone"), task: task.clone(), until: None },
+            Command::Lapse { call: CallId::new("long gone"), outcome: Outcome::done("x") },
+            Command::Noticed { task: task.clone() },
+            Command::Keep { call: CallId::new("long gone"), title: "x".into() },
             Command::StopTask { task, by: By::User },
         ];
         for command in others {

@@ -27,6 +27,26 @@ impl posse_session::Delegate for Nobody {
     fn spawn<'a>(&'a self, _: &'a CallId, _: posse_session::Errand) -> BoxFuture<'a, String> {
         Box::pin(async { "nobody".to_owned() })
     }
+
+    fn send<'a>(&'a self, _: &'a CallId, _: posse_session::Dispatch) -> BoxFuture<'a, Result<posse_session::Sent, String>> {
+        Box::pin(async { Err("nobody".to_owned()) })
+    }
+
+    fn read<'a>(&'a self, _: &'a CallId, _: posse_session::Inquiry) -> BoxFuture<'a, Result<posse_session::TaskView, String>> {
+        Box::pin(async { Err("nobody".to_owned()) })
+    }
+
+    fn stop<'a>(&'a self, _: &'a CallId, _: &'a str) -> BoxFuture<'a, Result<posse_session::TaskView, String>> {
+        Box::pin(async { Err("nobody".to_owned()) })
+    }
+
+    fn list<'a>(&'a self) -> BoxFuture<'a, Result<Vec<posse_session::TaskView>, String>> {
+        Box::pin(async { Err("nobody".to_owned()) })
+    }
+
+    fn keep<'a>(&'a self, _: &'a CallId, _: String, _: BoxFuture<'static, Option<String>>) -> BoxFuture<'a, ()> {
+        Box::pin(async {})
+    }
 }
 
 #[tokio::main]

@@ -2,9 +2,10 @@
 //!
 //! There is no pipe that a grandchild could hold, no input, no terminal, and nothing stays behind: when the command has
 //! ended, what it left in the background is ended too. The folder it ends in is where the next one starts. What runs on
-//! after its call (`run_in_background`) is kept in `shells.rs`.
+//! after its call (`run_in_background`) is watched in `shells.rs`, and its session waits for it: see `kept.rs`.
 
 mod folder;
+mod kept;
 pub(crate) mod output;
 pub(crate) mod watch;
 
@@ -17,6 +18,7 @@ use serde_json::{Value, json};
 
 use self::{
     folder::{Folders, Note, STARTUP},
+    kept::Kept,
     output::Output,
     watch::{Bounds, MEMORY_PERCENT_MAX, Over, PROCESSES_MAX, Rest},
 };
@@ -62,26 +64,34 @@ struct Wanted<'a> {
 
 impl Bash {
     pub(crate) fn new(shells: &Arc<Shells>) -> Self {
-        let spec = ToolSpec {
-            name: "bash".into(),
-            description: "Run a shell command: builds, tests, git, package managers, scripts. stdout and stderr come back together, long output with its middle left out \
-                and the whole in a file. The folder is kept between calls (`cd` works) as long as it is inside the project. There is no input and no terminal, so pass flags like `-y`. \
-                Processes left behind with `&` are ended with the command; for servers and watchers use run_in_background, then bash_output and kill_shell. \
-                Quote paths with blanks; join dependent commands with `&&`. \
-                To read files use read, to find them use glob, to search them use grep, to change them use edit or write."
-                .into(),
-            schema: json!({
-                "type": "object",
-                "properties": {
-                    "command": {"type": "string", "description": "The command, one or more lines of bash."},
-                    "timeout": {"type": "integer", "minimum": 1, "description": "Milliseconds until the command is ended. Default 120000, at most 600000; in the background none unless given."},
-                    "workdir": {"type": "string", "description": "Run in this folder, for this call only. Default: where the last command ended."},
-                    "description": {"type": "string", "description": "What the command is for, in 5 to 10 words."},
-                    "run_in_background": {"type": "boolean", "description": "Answer at once with a shell_id and let the command go on, until it ends, kill_shell ends it or posse ends. Write no `&` then."}
-                },
-                "required": ["command"]
-            }),
+        let (servers, time) = if shells.background() {
+            ("for servers and watchers use run_in_background, then bash_output and kill_shell", "; in the background none unless given")
+        } else {
+            ("nothing can be left running", "")
         };
+        let mut schema = json!({
+            "type": "object",
+            "properties": {
+                "command": {"type": "string", "description": "The command, one or more lines of bash."},
+                "timeout": {"type": "integer", "minimum": 1, "description": format!("Milliseconds until the command is ended. Default 120000, at most 600000{time}.")},
+                "workdir": {"type": "string", "description": "Run in this folder, for this call only. Default: where the last command ended."},
+                "description": {"type": "string", "description": "What the command is for, in 5 to 10 words."}
+            },
+            "required": ["command"]
+        });
+        if shells.background() {
+            schema["properties"]["run_in_background"] = json!({"type": "boolean", "description": "Answer at once with a shell_id and let the command go on. \
+                A notice says when it has ended and how, so there is no need to ask again and again. Write no `&` then. \
+                posse waits for it before it exits: end a server that is no longer needed with kill_shell."});
+        }
+        let description = format!(
+            "Run a shell command: builds, tests, git, package managers, scripts. stdout and stderr come back together, long output with its middle left out \
+            and the whole in a file. The folder is kept between calls (`cd` works) as long as it is inside the project. There is no input and no terminal, so pass flags like `-y`. \
+            Processes left behind with `&` are ended with the command; {servers}. \
+            Quote paths with blanks; join dependent commands with `&&`. \
+            To read files use read, to find them use glob, to search them use grep, to change them use edit or write."
+        );
+        let spec = ToolSpec { name: "bash".into(), description, schema };
         Self { spec, shells: Arc::clone(shells), judged: Judged::default(), folders: Folders::default() }
     }
 }
@@ -92,7 +102,7 @@ impl Tool for Bash {
     }
 
     fn look(&self, input: &Value, workspace: &dyn Workspace) -> Result<Look, String> {
-        let wanted = wanted(input, workspace)?;
+        let wanted = self.wanted(input, workspace)?;
         let outside = wanted.outside();
         self.judged.note(input, &outside);
         let folder = match &wanted.workdir {
@@ -107,7 +117,7 @@ impl Tool for Bash {
     fn run<'a>(&'a self, call: &'a ToolCall, context: &'a ToolContext) -> BoxFuture<'a, Outcome> {
         Box::pin(async move {
             let run = async {
-                let wanted = wanted(&call.input, &*context.workspace)?;
+                let wanted = self.wanted(&call.input, &*context.workspace)?;
                 if let Some(folder) = &wanted.workdir {
                     self.judged.check(&call.input, &wanted.outside(), folder)?;
                 }
@@ -146,6 +156,18 @@ fn wanted<'a>(input: &'a Value, workspace: &dyn Workspace) -> Result<Wanted<'a>,
 }
 
 impl Bash {
+    fn wanted<'a>(&self, input: &'a Value, workspace: &dyn Workspace) -> Result<Wanted<'a>, String> {
+        let wanted = wanted(input, workspace)?;
+        if wanted.background && !self.shells.background() {
+            return Err(format!(
+                "bash: nothing may run in the background here (the user has turned `background` off). Run it without run_in_background, \
+                with a timeout of at most {} ms.",
+                TIME_MAX.as_millis()
+            ));
+        }
+        Ok(wanted)
+    }
+
     async fn run_command(&self, wanted: &Wanted<'_>, call: &ToolCall, context: &ToolContext) -> Result<Outcome, String> {
         if context.stop.is_stopped() {
             return Ok(Outcome::cancelled("Stopped before it began."));
@@ -197,7 +219,7 @@ impl Bash {
         Ok(outcome(over, wanted, output, &notes, bounds))
     }
 
-    /// Starts the command and answers at once.
+    /// Starts the command and answers as soon as its session waits for it.
     async fn leave(
         &self,
         wanted: &Wanted<'_>,
@@ -209,8 +231,11 @@ impl Bash {
         let launch = Launch { argv: shell(wanted.command, "")?, cwd, title: title(wanted.command), time: wanted.time };
         let shell = self.shells.start(launch, &call.id, context).await?;
         let (id, path) = (shell.id(), shell.path().display().to_string());
+        let kept = Kept::new(&shell, wanted.title.clone(), Private::of(&*context.workspace));
+        context.delegate.keep(&call.id, format!("{id}: {}", wanted.title), Box::pin(kept.over())).await;
         let mut text = format!(
-            "shell_id: {id}\noutput: {path}\n(it runs in the background, at most until posse ends; bash_output reads what is new, or waits for it with block, and kill_shell ends it)\n"
+            "shell_id: {id}\noutput: {path}\n(it runs in the background, and a notice says when it has ended; bash_output reads what is new, or waits for it with block, \
+            and kill_shell ends it, which it needs when it would never end by itself)\n"
         );
         notes.iter().for_each(|note| text.push_str(&format!("({note})\n")));
         let metadata = small(json!({"shell_id": id, "outputPath": path}), "");

@@ -17,7 +17,7 @@ use crate::{
         watch::TICK,
     },
     private::Private,
-    shells::{Found, Shell, Shells},
+    shells::{End, Found, Shell, Shells},
     text::{small, title},
 };
 
@@ -105,6 +105,7 @@ fn wanted(input: &Value) -> Result<Wanted, String> {
 }
 
 async fn read(shell: &Shell, wanted: &Wanted, context: &ToolContext) -> Result<Outcome, String> {
+    let _reading = shell.reading();
     let deadline = Instant::now() + wanted.wait.unwrap_or_default();
     let mut from = wanted.since.unwrap_or_else(|| shell.read_to());
     loop {
@@ -117,7 +118,7 @@ async fn read(shell: &Shell, wanted: &Wanted, context: &ToolContext) -> Result<O
         from = news.to;
         tokio::select! {
             () = context.stop.stopped() => return Ok(Outcome::cancelled(format!("(stopped while waiting for {})\n", shell.id()))),
-            () = shell.ended() => {}
+            _ = shell.ended() => {}
             () = grown(shell, news.end, context) => {}
             () = sleep_until(deadline) => {}
         }
@@ -146,31 +147,35 @@ async fn grown(shell: &Shell, end: u64, context: &ToolContext) {
 
 fn answer(shell: &Shell, news: News, wanted: &Wanted) -> Outcome {
     shell.was_read_to(news.to);
+    let end = shell.end();
     let (mut text, matching) = (news.text, if wanted.filter.is_some() { " that matches" } else { "" });
     if text.is_empty() {
-        let waited = wanted.wait.filter(|_| shell.end().is_none()).map(|time| format!(" within {} ms", time.as_millis()));
+        let waited = wanted.wait.filter(|_| end.is_none()).map(|time| format!(" within {} ms", time.as_millis()));
         text = format!("(no new output{matching}{})\n", waited.unwrap_or_default());
     }
-    text.push_str(&status(shell, &text, news.to));
-    Outcome::Done { output: text.into(), title: shell.id(), metadata: small(facts(shell, news.to), ""), attachments: Vec::new() }
+    text.push_str(&status(shell, end.as_ref(), &text, news.to));
+    let metadata = small(facts(shell, end.as_ref(), news.to), "");
+    Outcome::Done { output: text.into(), title: shell.id(), metadata, attachments: Vec::new() }
 }
 
-/// The last line of an answer about a shell.
-pub(crate) fn status(shell: &Shell, before: &str, to: u64) -> String {
+/// The last line of an answer about a shell. With an end in it, the model needs no notice.
+pub(crate) fn status(shell: &Shell, end: Option<&End>, before: &str, to: u64) -> String {
+    if end.is_some() {
+        shell.was_told();
+    }
     let newline = if before.is_empty() || before.ends_with('\n') { "" } else { "\n" };
-    format!("{newline}({}; next read: since {to})\n", shell.state())
+    format!("{newline}({}; next read: since {to})\n", shell.state(end))
 }
 
 /// What screens may want to know of a shell.
-pub(crate) fn facts(shell: &Shell, to: u64) -> Value {
-    let end = shell.end();
+pub(crate) fn facts(shell: &Shell, end: Option<&End>, to: u64) -> Value {
     let mut facts = json!({
         "shell_id": shell.id(),
-        "status": end.as_ref().map_or("running", |end| end.word()),
+        "status": end.map_or("running", End::word),
         "since": to,
         "outputPath": shell.path().display().to_string(),
     });
-    if let Some(exit) = end.and_then(|end| end.exit()) {
+    if let Some(exit) = end.and_then(End::exit) {
         facts["exit"] = exit.into();
     }
     facts

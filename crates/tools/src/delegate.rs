@@ -1,27 +1,29 @@
-//! Delegation: the tools by which a model gives work to another agent, one per dialect, all thin.
+//! Delegation: the tools by which a model gives work to other agents and keeps in touch with them, per dialect, all thin.
 //!
-//! A tool here says what it wants (an [`Errand`]) and words what came of it. It knows neither the loop nor how a child is
-//! made, and it starts nothing itself: see `Delegate`. The words of each dialect are in `delegate/words.rs`.
+//! A tool here says what it wants (an `Errand`, a `Dispatch`, an `Inquiry`) and words what came of it. It knows neither the
+//! loop nor how a child is made, and it starts nothing itself: see `Delegate`. One file per tool (`spawn.rs`, `send.rs`,
+//! `output.rs`, `stop.rs`, `list.rs`) and one per dialect's words (`posse.rs`, `claude.rs`, `opencode.rs`).
 
+mod claude;
+mod list;
+mod opencode;
+mod output;
+mod posse;
+mod roster;
+mod send;
+mod spawn;
+mod stop;
 mod words;
 
-use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use posse_session::{
-    Agent, BoxFuture, Errand, How, Look, Outcome, TaskEnd, Tool, ToolCall, ToolContext, ToolSpec, Touch, Workspace, key_of,
-};
-use serde_json::{Value, json};
+use posse_session::Tool;
+pub use spawn::Delegation;
 
-use crate::arguments::{Arguments, Parameter};
+use crate::{arguments::Parameter, shells::Shells};
 
-const DESCRIPTION: Parameter = Parameter::new("description", &["title"]);
-const PROMPT: Parameter = Parameter::new("prompt", &["task", "instructions"]);
-const AGENT: Parameter = Parameter::new("subagent_type", &["agent", "agentType", "subagent", "type"]);
-const RESUME: Parameter = Parameter::new("task_id", &["session_id", "resume"]);
-const MODEL: Parameter = Parameter::new("model", &[]);
-
-/// A description is a few words of a list.
-const DESCRIPTION_CHARS_MAX: usize = 120;
+/// A task by its id or its name, as models of several products call it.
+const TASK: Parameter = Parameter::new("task_id", &["agent_id", "id", "task", "name", "session_id"]);
 
 /// Which names and words the model is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -29,6 +31,14 @@ pub enum Dialect {
     #[default]
     Posse,
     OpenCode,
+    Claude,
+}
+
+/// What there is besides giving work and waiting for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Switches {
+    /// Tasks may go on while their caller does other things.
+    pub background: bool,
 }
 
 /// An agent as a caller may see it.
@@ -57,135 +67,42 @@ impl Dialect {
         match self {
             Self::Posse => "agent",
             Self::OpenCode => "task",
+            Self::Claude => "Agent",
+        }
+    }
+
+    /// All tools of the dialect, the one that starts a task first.
+    pub fn tools(self) -> &'static [&'static str] {
+        match self {
+            Self::Posse => &["agent", "send_message", "task_list", "task_output", "task_stop"],
+            Self::OpenCode => &["task"],
+            Self::Claude => &["Agent", "SendMessage", "TaskOutput", "TaskStop"],
         }
     }
 
     /// How deep agents may be nested when nothing else is said.
     pub fn depth(self) -> u64 {
         match self {
-            Self::Posse => 3,
+            Self::Posse | Self::Claude => 3,
             Self::OpenCode => 1,
         }
     }
 }
 
-/// `agent` or `task`.
-pub struct Delegation {
-    spec: ToolSpec,
-    dialect: Dialect,
-    /// By the key of its name.
-    agents: BTreeMap<String, Callable>,
-}
-
-impl Delegation {
-    /// The tool as a caller who knows these agents sees it.
-    pub fn new(dialect: Dialect, agents: impl IntoIterator<Item = Callable>) -> Self {
-        let agents: BTreeMap<String, Callable> = agents.into_iter().map(|agent| (Agent::key(&agent.name), agent)).collect();
-        let spec =
-            ToolSpec { name: dialect.tool().into(), description: words::description(dialect, listed(&agents)), schema: schema(dialect) };
-        Self { spec, dialect, agents }
-    }
-
-    /// Whether there is anybody to delegate to.
-    pub fn has_agents(&self) -> bool {
-        listed(&self.agents).next().is_some()
-    }
-
-    fn errand(&self, input: &Value) -> Result<Errand, String> {
-        let arguments = Arguments::new(self.dialect.tool(), input)?;
-        let text =
-            |parameter| Ok::<_, String>(arguments.maybe_text(parameter)?.map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned));
-        let prompt = arguments.filled_text(PROMPT)?.to_owned();
-        let described = text(DESCRIPTION)?.unwrap_or_else(|| prompt.lines().next().unwrap_or_default().to_owned());
-        Ok(Errand {
-            agent: arguments.filled_text(AGENT)?.trim().to_owned(),
-            description: described
-                .chars()
-                .take(DESCRIPTION_CHARS_MAX)
-                .map(|letter| if letter.is_control() { ' ' } else { letter })
-                .collect(),
-            prompt,
-            name: None,
-            model: text(MODEL)?,
-            resume: text(RESUME)?,
-            or_new: self.dialect == Dialect::OpenCode,
-            tool: self.spec.name.clone(),
-            allowed: Vec::new(),
-        })
-    }
-
-    fn find(&self, name: &str) -> Option<&Callable> {
-        let key = Agent::key(name);
-        self.agents.get(&key).or_else(|| self.agents.values().find(|agent| agent.aliases.iter().any(|alias| Agent::key(alias) == key)))
-    }
-}
-
-/// Those the model is told of, in the order of their names.
-fn listed(agents: &BTreeMap<String, Callable>) -> impl Iterator<Item = &Callable> {
-    agents.values().filter(|agent| agent.standing == Standing::Listed)
-}
-
-fn schema(dialect: Dialect) -> Value {
-    let mut properties = json!({
-        "description": {"type": "string", "description": "What the task is about, in 3 to 5 words."},
-        "prompt": {"type": "string", "description": "The whole task for the agent: it sees nothing else of this conversation."},
-        "subagent_type": {"type": "string", "description": "Which agent does it."},
-    });
-    let resumes = "The id of an earlier task of yours, to go on with it: its agent remembers what it did.";
+/// The tools that speak to tasks, look at them and stop them, sorted by name.
+pub fn messengers(dialect: Dialect, shells: &Arc<Shells>) -> Vec<Arc<dyn Tool>> {
     match dialect {
-        Dialect::Posse => {
-            properties["task_id"] = json!({"type": "string", "description": resumes});
-            properties["model"] = json!({"type": "string", "description": "Another model for this task: `small`, `default`, `strong` or a configured one. Leave it out unless there is a reason."});
-        }
-        Dialect::OpenCode => {
-            properties["session_id"] = json!({"type": "string", "description": resumes});
-            properties["command"] = json!({"type": "string", "description": "The command that led to this task, if one did."});
-        }
+        Dialect::Posse => vec![
+            Arc::new(send::SendMessage::new(dialect)),
+            Arc::new(list::TaskList::new()),
+            Arc::new(output::TaskOutput::new(dialect, shells)),
+            Arc::new(stop::TaskStop::new(dialect, shells)),
+        ],
+        Dialect::OpenCode => Vec::new(),
+        Dialect::Claude => vec![
+            Arc::new(send::SendMessage::new(dialect)),
+            Arc::new(output::TaskOutput::new(dialect, shells)),
+            Arc::new(stop::TaskStop::new(dialect, shells)),
+        ],
     }
-    json!({"type": "object", "properties": properties, "required": ["description", "prompt", "subagent_type"]})
-}
-
-impl Tool for Delegation {
-    fn spec(&self) -> &ToolSpec {
-        &self.spec
-    }
-
-    fn look(&self, input: &Value, _workspace: &dyn Workspace) -> Result<Look, String> {
-        let errand = self.errand(input)?;
-        // A task that goes on keeps its agent, whatever is said here.
-        let agent = match self.find(&errand.agent) {
-            Some(agent) if agent.standing == Standing::Primary => return Err(words::primary(&agent.name, listed(&self.agents))),
-            Some(agent) => agent.name.clone(),
-            None => return Err(words::unknown(&errand.agent, listed(&self.agents))),
-        };
-        Ok(Look {
-            touches: vec![Touch::new(key_of(&self.spec.name), &agent)],
-            // Until the task is recorded nothing has happened.
-            repeatable: true,
-            title: format!("{agent}: {}", errand.description),
-            ..Look::default()
-        })
-    }
-
-    fn run<'a>(&'a self, call: &'a ToolCall, context: &'a ToolContext) -> BoxFuture<'a, Outcome> {
-        Box::pin(async move {
-            match self.errand(&call.input) {
-                Ok(errand) => tokio::select! {
-                    words = context.delegate.spawn(&call.id, errand) => Outcome::failed(words),
-                    // Told to stop before the task was recorded: there is none.
-                    () = context.stop.stopped() => Outcome::cancelled(""),
-                },
-                Err(words) => Outcome::failed(words),
-            }
-        })
-    }
-
-    fn ended(&self, end: &TaskEnd) -> String {
-        words::ended(self.dialect, end)
-    }
-}
-
-/// Whether an end is one the caller can build on.
-fn succeeded(how: How) -> bool {
-    matches!(how, How::Completed | How::Limit)
 }

@@ -69,6 +69,7 @@ fn wanted(input: &Value) -> Result<&str, String> {
 }
 
 async fn kill(shell: &Shell, context: &ToolContext) -> Outcome {
+    let _reading = shell.reading();
     let had_ended = shell.end().is_some();
     shell.kill();
     let _ = timeout(END_WAIT, shell.ended()).await;
@@ -79,10 +80,12 @@ async fn kill(shell: &Shell, context: &ToolContext) -> Outcome {
         text.push_str(if text.is_empty() || text.ends_with('\n') { "" } else { "\n" });
         text.push_str("(it had ended before)\n");
     }
-    text.push_str(&status(shell, &text, news.to));
-    match shell.end() {
+    let end = shell.end();
+    text.push_str(&status(shell, end.as_ref(), &text, news.to));
+    match &end {
         Some(End { all_gone: true, .. }) => {
-            Outcome::Done { output: text.into(), title: shell.id(), metadata: small(facts(shell, news.to), ""), attachments: Vec::new() }
+            let metadata = small(facts(shell, end.as_ref(), news.to), "");
+            Outcome::Done { output: text.into(), title: shell.id(), metadata, attachments: Vec::new() }
         }
         Some(_) => Outcome::failed(text),
         None => Outcome::failed(format!("{text}(it was told to end and has not yet; look again with bash_output)\n")),

@@ -47,7 +47,7 @@ mod write;
 
 use std::sync::Arc;
 
-pub use delegate::{Callable, Delegation, Dialect, Standing};
+pub use delegate::{Callable, Delegation, Dialect, Standing, Switches, messengers};
 pub use environment::child_env;
 pub use keeper::{Keeper, keeper_main};
 pub use path_cases::test_path_case;

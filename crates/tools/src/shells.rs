@@ -1,7 +1,7 @@
 //! The shells of a process: what bounds each of them, and those that run in the background, by session.
 //!
 //! A background shell is a command below the keeper and a task that watches it to its end. It outlives its call, never
-//! this registry: when that goes, everything in it is ended. Two files in the session's spool belong to each: what it
+//! its session's interest in it (`bash/kept.rs`) nor this registry: when either goes, it is ended. Two files in the session's spool belong to each: what it
 //! prints (`bash_1.out`), and a record (`bash_1.json`) from which a later process knows what it was. The record has no
 //! end when posse died; what such a shell may have left running is swept before the session's next command.
 //! Reading and ending shells is for `bash_output.rs` and `kill_shell.rs`.
@@ -13,7 +13,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -45,6 +45,8 @@ const LISTED_MAX: usize = 20;
 /// A call's id and the first line of a command.
 const RECORD_BYTES_MAX: u64 = 16 * 1024;
 
+/// What is said of a shell that its session let go of, or that was closed with it.
+const ENDED_WITH_SESSION: &str = "ended with its session";
 /// What is said of a shell whose posse did not live to see its end.
 const ENDED_WITH_POSSE: &str = "ended with the posse process that ran it";
 
@@ -52,6 +54,8 @@ const ENDED_WITH_POSSE: &str = "ended with the posse process that ran it";
 #[derive(Default)]
 pub struct Shells {
     bounds: Bounds,
+    /// Nothing may be left running.
+    foreground_only: bool,
     rooms: Mutex<HashMap<SessionId, Room>>,
     /// Held while a session's earlier shells are looked up, so that none of the new ones is taken for one of them.
     entering: tokio::sync::Mutex<()>,
@@ -86,9 +90,22 @@ pub(crate) struct Shell {
     title: String,
     path: PathBuf,
     read_to: AtomicU64,
-    wanted_dead: watch::Sender<bool>,
+    wanted_dead: watch::Sender<Option<Ending>>,
+    /// Calls that are reading it or ending it now.
+    readers: watch::Sender<usize>,
+    /// A call has shown its end to the model.
+    told: AtomicBool,
     /// Nothing while it runs. Whoever wants to hear of the end subscribes here.
     end: watch::Sender<Option<End>>,
+}
+
+/// Who wants a shell dead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    /// The model, which therefore needs no notice.
+    Killed,
+    /// Its session has let go of it.
+    LetGo,
 }
 
 /// How a shell ended.
@@ -138,6 +155,17 @@ impl Shells {
     pub fn with_memory_max(mut self, bytes: u64) -> Self {
         self.bounds.memory_bytes = bytes;
         self
+    }
+
+    /// For a user who wants nothing in the background: bash neither offers it nor does it.
+    pub fn without_background(mut self) -> Self {
+        self.foreground_only = true;
+        self
+    }
+
+    /// Whether commands may be left running.
+    pub fn background(&self) -> bool {
+        !self.foreground_only
     }
 
     /// What runs in the background now, each by the first line of its command: for whoever is about to end it all.
@@ -224,7 +252,9 @@ impl Shells {
             title: title.to_owned(),
             path,
             read_to: AtomicU64::new(0),
-            wanted_dead: watch::Sender::new(false),
+            wanted_dead: watch::Sender::new(None),
+            readers: watch::Sender::new(0),
+            told: AtomicBool::new(false),
             end: watch::Sender::new(None),
         });
         room.shells.insert(number, Entry { shell: Arc::clone(&shell), watcher: None });
@@ -330,14 +360,45 @@ impl Shell {
     }
 
     /// Ready when it has ended.
-    pub(crate) async fn ended(&self) {
-        // An error would mean that the sender is gone, which is ours.
-        let _ = self.end.subscribe().wait_for(Option::is_some).await;
+    pub(crate) async fn ended(&self) -> End {
+        let mut end = self.end.subscribe();
+        let ended = end.wait_for(Option::is_some).await.ok().and_then(|end| end.clone());
+        // The sender is ours, so there is always an end.
+        ended.unwrap_or_else(End::with_session)
     }
 
     /// Wants it dead, with all it has started. Its end tells when that is done.
     pub(crate) fn kill(&self) {
-        self.wanted_dead.send_replace(true);
+        self.wanted_dead.send_replace(Some(Ending::Killed));
+    }
+
+    /// The same, when nobody waits for it any more.
+    pub(crate) fn let_go(&self) {
+        if self.end().is_none() {
+            self.wanted_dead.send_if_modified(|wanted| wanted.is_none() && wanted.replace(Ending::LetGo).is_none());
+        }
+    }
+
+    /// A call reads it, and may show its end, until this is dropped.
+    pub(crate) fn reading(&self) -> Reading<'_> {
+        self.readers.send_modify(|readers| *readers += 1);
+        Reading(self)
+    }
+
+    /// Ready when no call reads it.
+    pub(crate) async fn nobody_reads(&self) {
+        // The sender is ours.
+        let _ = self.readers.subscribe().wait_for(|readers| *readers == 0).await;
+    }
+
+    /// The model has been shown its end.
+    pub(crate) fn was_told(&self) {
+        self.told.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the model knows of its end, or wanted it.
+    pub(crate) fn is_told(&self) -> bool {
+        self.told.load(Ordering::Relaxed) || *self.wanted_dead.borrow() == Some(Ending::Killed)
     }
 
     /// Where the last read ended.
@@ -350,8 +411,8 @@ impl Shell {
     }
 
     /// `bash_1: running`.
-    pub(crate) fn state(&self) -> String {
-        format!("{}: {}", self.id(), self.end().map_or_else(|| "running".to_owned(), |end| end.words))
+    pub(crate) fn state(&self, end: Option<&End>) -> String {
+        format!("{}: {}", self.id(), end.map_or("running", |end| &end.words))
     }
 
     fn standing(&self) -> String {
@@ -359,7 +420,21 @@ impl Shell {
     }
 }
 
+/// A call that reads a shell.
+pub(crate) struct Reading<'a>(&'a Shell);
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        self.0.readers.send_modify(|readers| *readers -= 1);
+    }
+}
+
 impl End {
+    /// Of a shell whose watcher is gone; whether something of it is left is not known.
+    fn with_session() -> Self {
+        Self { over: Over::Stopped, words: ENDED_WITH_SESSION.into(), all_gone: false }
+    }
+
     /// One word for screens.
     pub(crate) fn word(&self) -> &'static str {
         match self.over {
@@ -393,22 +468,35 @@ struct Watched {
 
 impl Watched {
     async fn see_to_the_end(mut self) {
+        let _last = LastWord(Arc::clone(&self.shell));
         let mut wanted_dead = self.shell.wanted_dead.subscribe();
         let killed = Box::pin(async move {
             // The sender lives in the shell, which this task holds.
-            let _ = wanted_dead.wait_for(|dead| *dead).await;
+            let _ = wanted_dead.wait_for(Option::is_some).await;
         });
         let over = until_over(&*self.process, self.time, self.bounds, &mut self.output, killed, |_| ()).await;
         let rest = end(&*self.process, over).await;
         self.output.cut_to(self.bounds.spool_bytes);
         let words = match over {
             Over::Ended(Ended::Code(code)) => format!("exited with code {code}"),
-            Over::Stopped => "ended by kill_shell".to_owned(),
+            Over::Stopped if *self.shell.wanted_dead.borrow() == Some(Ending::Killed) => "ended by kill_shell".to_owned(),
+            Over::Stopped => ENDED_WITH_SESSION.to_owned(),
             other => words_of_end(other, self.time, self.bounds),
         };
         let words = std::iter::once(words).chain(words_of_rest(rest)).collect::<Vec<_>>().join("; ");
         Record { ended: Some(words.clone()), ..self.record }.write(&self.spool, self.shell.number, &self.private);
         self.shell.end.send_replace(Some(End { over, words, all_gone: rest.all_gone }));
+    }
+}
+
+/// Whoever waits for a shell whose watcher is aborted waits no longer.
+struct LastWord(Arc<Shell>);
+
+impl Drop for LastWord {
+    fn drop(&mut self) {
+        if self.0.end().is_none() {
+            self.0.end.send_replace(Some(End::with_session()));
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use std::{
 };
 
 use common::{Office, alive, fresh_call, metadata, settles_at, words};
-use posse_session::{Outcome, SessionId};
+use posse_session::{BoxFuture, CallId, Delegate, Dispatch, Errand, Inquiry, Outcome, Sent, SessionId, TaskView};
 use posse_tools::{Shells, builtin_with};
 use serde_json::{Value, json};
 
@@ -48,6 +48,11 @@ impl Den {
 
     async fn say(&self, tool: &str, input: Value) -> String {
         self.office.say(tool, input).await
+    }
+
+    /// The notice of the end of the `at`-th shell; none when the model knows already.
+    async fn notice(&self, at: usize) -> Option<String> {
+        self.office.desk.over(at).await
     }
 
     async fn start(&self, command: &str) -> String {
@@ -432,4 +437,188 @@ async fn ended_shells_are_forgotten_but_not_their_records() {
     );
     let listed = den.say("bash_output", json!({"shell_id": "bash_99"})).await;
     assert_eq!(listed.matches("exited with code 0").count(), 20, "{listed}");
+}
+
+/// CC-135, CC-248: the end of a shell comes as a notice with how it ended, the last it printed, and where the rest is.
+#[tokio::test]
+async fn cc_135_a_shell_is_kept_and_its_end_is_a_notice() {
+    let den = Den::new();
+    let more = "reads what you have not read, with since: 0 all of it)";
+    let table = [
+        // Input beside the command, title, first lines of the notice, what it shows of the output.
+        (json!({"command": "echo one; echo two"}), "echo one; echo two", "exited with code 0", "", "one\ntwo\n"),
+        (json!({"command": "echo bad >&2; exit 3", "description": "Build it"}), "Build it", "exited with code 3", "", "bad\n"),
+        (json!({"command": "true"}), "true", "exited with code 0", "", "(no output)\n"),
+        (json!({"command": "printf half"}), "printf half", "exited with code 0", "", "half\n"),
+        (json!({"command": "kill -9 $$"}), "kill -9 $$", "killed by signal 9", "", "(no output)\n"),
+        (
+            json!({"command": "exec sleep 25", "timeout": 300}),
+            "exec sleep 25",
+            "timed out",
+            "(timed out after 300 ms and was ended with all it had started)\n",
+            "(no output)\n",
+        ),
+    ];
+    for (at, (mut input, title, how, detail, output)) in table.into_iter().enumerate() {
+        input["run_in_background"] = true.into();
+        let id = format!("bash_{}", at + 1);
+        let started = den.run("bash", input).await;
+        assert_eq!(metadata(&started)["shell_id"], json!(id));
+        assert_eq!(den.office.desk.kept()[at].1, format!("{id}: {title}"), "kept before it answers");
+        let path = den.output_of(&id);
+        let expected = format!("[shell {id} {how}] {title}\n{detail}\n{output}\noutput: {path} (bash_output with shell_id {id} {more}");
+        assert_eq!(den.notice(at).await.as_deref(), Some(expected.as_str()));
+    }
+    assert_eq!(den.office.desk.kept().len(), 6, "each of them once");
+    assert_eq!(den.shells.running(), [""; 0]);
+    assert_eq!(
+        den.say("bash_output", json!({"shell_id": "bash_1"})).await,
+        "one\ntwo\n(bash_1: exited with code 0; next read: since 8)\n",
+        "a notice reads nothing away"
+    );
+}
+
+#[tokio::test]
+async fn a_foreground_command_is_not_kept() {
+    let den = Den::new();
+    den.say("bash", json!({"command": "echo here"})).await;
+    assert_eq!(den.office.desk.kept(), []);
+}
+
+#[tokio::test]
+async fn a_notice_is_short_however_much_was_printed() {
+    let den = Den::new();
+    den.start("for i in $(seq 2000); do echo line $i; done; echo last").await;
+    let notice = den.notice(0).await.unwrap();
+    assert!(notice.len() < 2_600, "{}", notice.len());
+    assert!(notice.contains("line 1999\nline 2000\nlast\n\noutput: ") && !notice.contains("line 1\n"), "{notice}");
+    let before: u64 = notice.split("... ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
+    let whole = fs::read_to_string(den.output_of("bash_1")).unwrap();
+    let shown = &whole[usize::try_from(before).unwrap()..];
+    assert!(shown.starts_with("line ") && notice.contains(&format!("bytes before this\n{shown}\noutput: ")), "{notice}");
+}
+
+#[tokio::test]
+async fn a_shell_whose_keeper_dies_is_lost_by_notice() {
+    let den = Den::new();
+    let mark = mark();
+    den.start(&format!("echo up; sleep {mark}")).await;
+    assert_eq!(settles_at(&sleeping(&mark), 1, LONG), 1);
+    let keeper = rustix::process::Pid::from_raw(den.office.keeper.pid().unwrap().cast_signed()).unwrap();
+    rustix::process::kill_process(keeper, rustix::process::Signal::KILL).unwrap();
+    let notice = den.notice(0).await.unwrap();
+    assert!(
+        notice.starts_with(&format!("[shell bash_1 lost] echo up; sleep {mark}\n(the process that watches commands died;")),
+        "{notice}"
+    );
+}
+
+/// Who knows already hears nothing: the model ended it, or was shown the end, also by a call that was waiting for it.
+#[tokio::test]
+async fn an_end_is_told_once() {
+    let den = Den::new();
+    den.start("sleep 25").await;
+    assert_eq!(den.run("kill_shell", json!({"shell_id": "bash_1"})).await.word(), "done");
+    assert_eq!(den.notice(0).await, None, "kill_shell");
+
+    // Nothing is printed, so that the wait ends with the shell and not before. It begins before the file is there: of two
+    // that are joined the first is asked first.
+    den.start("until [ -e go ]; do sleep 0.05; done").await;
+    let wait = json!({"shell_id": "bash_2", "block": true, "timeout": 20_000});
+    let (said, _) = tokio::join!(den.say("bash_output", wait), async { den.office.file("go", "") });
+    assert_eq!(said, "(no new output)\n(bash_2: exited with code 0; next read: since 0)\n");
+    assert_eq!(den.notice(1).await, None, "bash_output");
+
+    // A read before the end says nothing of it.
+    den.start("echo begun; until [ -e then ]; do sleep 0.05; done").await;
+    let said = den.say("bash_output", json!({"shell_id": "bash_3", "block": true, "timeout": 20_000})).await;
+    assert!(said.starts_with("begun\n(bash_3: running"), "{said}");
+    assert!(!den.office.desk.is_over(2), "it goes on, and its session waits");
+    den.office.file("then", "");
+    let notice = den.notice(2).await.unwrap();
+    assert!(notice.starts_with("[shell bash_3 exited with code 0] "), "{notice}");
+}
+
+/// A wait that is given up has shown nothing, so the notice comes.
+#[tokio::test]
+async fn a_wait_that_was_stopped_leaves_the_end_to_the_notice() {
+    let den = Den::new();
+    den.start("until [ -e go ]; do sleep 0.05; done").await;
+    let wait = json!({"shell_id": "bash_1", "block": true, "timeout": 600_000});
+    let (said, ()) = tokio::join!(den.say("bash_output", wait), async { den.office.stop.stop() });
+    assert_eq!(said, "cancelled: (stopped while waiting for bash_1)\n");
+    den.office.file("go", "");
+    assert!(den.notice(0).await.is_some());
+}
+
+// Several threads: the end of a dropped shell is the runtime's work while this test looks on.
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_lets_go_of_a_shell_ends_it_with_all_it_has_started() {
+    let den = Den::new();
+    let (goes, stays) = (mark(), mark());
+    den.start(&format!("trap '' TERM; setsid sleep {goes} & (env -i setsid sleep {goes} &); sleep {goes}; true")).await;
+    den.start(&format!("sleep {stays}")).await;
+    assert_eq!((settles_at(&sleeping(&goes), 3, LONG), settles_at(&sleeping(&stays), 1, LONG)), (3, 1));
+    den.office.desk.let_go(0);
+    assert_eq!((settles_at(&sleeping(&goes), 0, LONG), alive(&sleeping(&stays))), (0, 1));
+    let (_, status) = den.to_the_end("bash_1").await;
+    assert!(status.starts_with("(bash_1: ended with its session; "), "{status}");
+    assert_eq!(den.shells.running(), [format!("sleep {stays}")]);
+    // A session that is closed ends them too, and nobody waits for ever.
+    den.shells.close(&SessionId::new("ses_1"));
+    assert_eq!(settles_at(&sleeping(&stays), 0, LONG), 0);
+    let notice = den.notice(1).await.unwrap();
+    assert!(notice.starts_with(&format!("[shell bash_2 ended] sleep {stays}\n(ended with its session)\n")), "{notice}");
+}
+
+/// Dropped before it was ever looked at, it ends the shell all the same: a call that is stopped while it is kept.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shell_that_nobody_keeps_is_ended() {
+    struct Careless;
+    impl Delegate for Careless {
+        fn spawn<'a>(&'a self, _: &'a CallId, _: Errand) -> BoxFuture<'a, String> {
+            unreachable!()
+        }
+        fn send<'a>(&'a self, _: &'a CallId, _: Dispatch) -> BoxFuture<'a, Result<Sent, String>> {
+            unreachable!()
+        }
+        fn read<'a>(&'a self, _: &'a CallId, _: Inquiry) -> BoxFuture<'a, Result<TaskView, String>> {
+            unreachable!()
+        }
+        fn stop<'a>(&'a self, _: &'a CallId, _: &'a str) -> BoxFuture<'a, Result<TaskView, String>> {
+            unreachable!()
+        }
+        fn list<'a>(&'a self) -> BoxFuture<'a, Result<Vec<TaskView>, String>> {
+            unreachable!()
+        }
+        fn keep<'a>(&'a self, _: &'a CallId, _: String, over: BoxFuture<'static, Option<String>>) -> BoxFuture<'a, ()> {
+            drop(over);
+            Box::pin(async {})
+        }
+    }
+    let mut den = Den::new();
+    den.office.context.delegate = Arc::new(Careless);
+    let mark = mark();
+    den.start(&format!("sleep {mark}; echo survived")).await;
+    let (said, status) = den.to_the_end("bash_1").await;
+    assert_eq!((said.as_str(), alive(&sleeping(&mark))), ("", 0));
+    assert!(status.starts_with("(bash_1: ended with its session; "), "{status}");
+}
+
+/// CC-039: where background work is off, bash neither offers it nor does it.
+#[tokio::test]
+async fn cc_039_without_background_nothing_is_left_running() {
+    let den = Den::in_office(Office::new(), Shells::default().without_background());
+    let off = den.office.tool("bash").spec().clone();
+    assert!(off.schema["properties"].get("run_in_background").is_none() && !off.description.contains("background"), "{off:?}");
+    assert_eq!(
+        den.say("bash", json!({"command": "touch made", "run_in_background": true})).await,
+        "failed: bash: nothing may run in the background here (the user has turned `background` off). Run it without run_in_background, \
+         with a timeout of at most 600000 ms."
+    );
+    assert!(!den.office.root.join("made").exists());
+    assert_eq!(den.say("bash", json!({"command": "echo here", "run_in_background": false})).await, "here\n");
+    let on = Den::new().office.tool("bash").spec().clone();
+    let words = on.schema["properties"]["run_in_background"]["description"].as_str().unwrap().to_owned();
+    assert!(words.contains("posse waits for it before it exits") && words.contains("kill_shell"), "{words}");
 }

@@ -104,7 +104,15 @@ impl Story {
 
     pub fn hears(self, call: &str, task: &str, how: How, result: &str) -> Self {
         let to = To::Call { call: CallId::new(call) };
-        self.and(Event::TaskEnded { task: SessionId::new(task), round: 1, how, result: result.into(), usage: Usage::default(), to })
+        self.and(Event::TaskEnded {
+            task: SessionId::new(task),
+            round: 1,
+            how,
+            result: result.into(),
+            usage: Usage::default(),
+            to,
+            effort: Default::default(),
+        })
     }
 
     pub fn ends(self, how: How, error: &str) -> Self {

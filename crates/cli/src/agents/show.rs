@@ -2,10 +2,10 @@
 //!
 //! Tools and rules are asked of the wardrobe that also dresses a run, so this says nothing else than what a run does.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use posse_api::words;
-use posse_config::{Skills, memory_dir};
+use posse_config::{RoundLimits, Skills, format_duration, memory_dir};
 use posse_engine::{Outfit, Outfits as _};
 use posse_models::Explorer;
 use posse_session::{Agent, AgentTools, Asking, Birth, Kind, Model as _, Rules, SessionId};
@@ -56,6 +56,10 @@ struct Shown {
     /// Preloaded, and whether there is one of that name.
     skills: Vec<(String, bool)>,
     memory: Option<String>,
+    /// What holds for it here, whatever it asks for.
+    limits: RoundLimits,
+    /// Who answers when its model is overloaded.
+    fallback: Vec<String>,
     /// Why its model cannot be used here.
     unusable: Option<String>,
 }
@@ -70,6 +74,7 @@ impl Shown {
             speaker: String::new(),
             quiet: false,
         };
+        let (limits, fallback) = (setting.config.limits_for(&agent), setting.config.fallbacks_for(&agent));
         // No model is called, so any will do.
         let any = Arc::new(Explorer::new());
         let model = any.facts().name.clone();
@@ -88,7 +93,7 @@ impl Shown {
         let root = agent.mode.is_primary().then(|| outfit(Kind::Root)).transpose()?;
         let task = agent.mode.is_subagent().then(|| outfit(Kind::Task)).transpose()?;
         let skills = agent.skills.iter().map(|name| (name.clone(), skills.find(name).is_some())).collect();
-        Ok(Self { agent, root, task, skills, memory, unusable: None })
+        Ok(Self { agent, root, task, skills, memory, limits, fallback, unusable: None })
     }
 
     /// Rules are those of the agent, whoever it works for; a caller's come on top.
@@ -107,6 +112,8 @@ impl Shown {
             "ceiling": ceiling,
             "skills": skills,
             "memory": self.memory,
+            "limits": Value::Object(limits(&self.agent, &self.limits).into_iter().map(|(key, _, value)| (key.to_owned(), json!(value))).collect()),
+            "fallback": self.fallback,
             "unusable_model": self.unusable,
             "later": later(&self.agent),
         })
@@ -126,6 +133,13 @@ impl Shown {
         field("model", &format!("{model}{}", unusable.unwrap_or_default()));
         for (key, value) in settings(agent) {
             field(key, &value);
+        }
+        for (key, asked, counts) in limits(agent, &self.limits) {
+            let note = if asked == counts { String::new() } else { format!(" (it asks for {asked}; the configured limit counts)") };
+            field("limit", &format!("{key} {counts}{note}"));
+        }
+        if !self.fallback.is_empty() {
+            field("fallback", &format!("{} when its model is overloaded", self.fallback.join(", then ")));
         }
         for (key, outfit) in [("tools", &self.root), ("as a task", &self.task)] {
             if let Some(outfit) = outfit {
@@ -192,25 +206,39 @@ fn settings(agent: &Agent) -> Vec<(&'static str, String)> {
         ("mode", agent.permission_mode.clone().map(|mode| format!("permissionMode {mode}"))),
         ("lists", listed),
         ("without", names(&agent.disallowed_tools)),
+        ("background", agent.background.then(|| "always".to_owned())),
         ("first hears", agent.initial_prompt.clone()),
     ];
     all.into_iter().filter_map(|(key, value)| Some((key, value?))).collect()
 }
 
+/// The limits that the definition asks for: by name, what it asks for, and what counts.
+fn limits(agent: &Agent, counts: &RoundLimits) -> Vec<(&'static str, String, String)> {
+    let time = |asked: Option<Duration>, counts: Duration| Some((format_duration(asked?), format_duration(counts)));
+    let number = |asked: Option<u64>, counts: Option<u64>| Some((asked?.to_string(), counts?.to_string()));
+    let cost = agent.budget.cost_usd.zip(counts.cost_usd).map(|(asked, counts)| (format!("${asked}"), format!("${counts}")));
+    let all = [
+        ("wall", time(agent.timeout, counts.wall)),
+        ("idle", time(agent.limits.idle, counts.idle)),
+        ("stream_idle", time(agent.limits.stream_idle, counts.stream_idle)),
+        ("step", time(agent.limits.step, counts.step)),
+        ("cost", cost),
+        ("tokens", number(agent.budget.tokens, counts.tokens)),
+        ("depth", number(agent.limits.depth, counts.depth)),
+        ("children", number(agent.limits.children, Some(counts.children))),
+    ];
+    all.into_iter().filter_map(|(key, said)| said.map(|(asked, counts)| (key, asked, counts))).collect()
+}
+
 /// What the definition says and no run heeds yet.
 fn later(agent: &Agent) -> Map<String, Value> {
-    let seconds = agent.timeout.map(posse_config::format_duration);
     let all = [
         ("variant", json!(agent.variant)),
         ("effort", json!(agent.effort)),
-        ("background", if agent.background { json!(true) } else { Value::Null }),
         ("isolation", json!(agent.isolation)),
         ("mcpServers", agent.mcp_servers.clone()),
         ("requiredMcpServers", if agent.required_mcp_servers.is_empty() { Value::Null } else { json!(agent.required_mcp_servers) }),
         ("hooks", agent.hooks.clone()),
-        ("maxCost", json!(agent.budget.cost_usd)),
-        ("maxTokens", json!(agent.budget.tokens)),
-        ("timeout", json!(seconds)),
         ("color", json!(agent.color)),
     ];
     all.into_iter().filter(|(_, value)| !value.is_null()).map(|(key, value)| (key.to_owned(), value)).collect()

@@ -3,7 +3,10 @@
 //! Made from the views of a tree, so it costs one look however many agents there are. Pure: the terminal is `screen.rs`,
 //! when to look is `narrate.rs`.
 
-use std::{cmp::Reverse, collections::HashMap};
+use std::{
+    cmp::Reverse,
+    collections::{HashMap, HashSet},
+};
 
 use posse_api::{Node, branches, mark, words};
 use posse_session::{Kind, SessionId, Status, Summary, Timestamp};
@@ -26,6 +29,8 @@ pub(crate) struct Team {
     root: SessionId,
     /// Rounds that are no news: those that were over when this run began, and those whose start and end were told.
     known: HashMap<SessionId, Known>,
+    /// Those whose end comes as a notice.
+    background: HashSet<SessionId>,
 }
 
 #[derive(Clone, Copy)]
@@ -39,7 +44,16 @@ struct Known {
 
 impl Team {
     pub(crate) fn new(root: SessionId) -> Self {
-        Self { root, known: HashMap::new() }
+        Self { root, known: HashMap::new(), background: HashSet::new() }
+    }
+
+    /// Whether anybody waits for a task.
+    pub(crate) fn set_background(&mut self, task: &SessionId, background: bool) {
+        if background {
+            self.background.insert(task.clone())
+        } else {
+            self.background.remove(task)
+        };
     }
 
     /// What was over before this run is no part of its team.
@@ -53,6 +67,7 @@ impl Team {
     pub(crate) fn members(&self, tree: &[Summary], now: Timestamp) -> Vec<Node> {
         let mut nodes = posse_api::tree(tree, &self.root, true, now);
         nodes.retain(|node| 0 < node.depth && node.kind != Some(Kind::Internal) && !self.is_old(node));
+        nodes.iter_mut().filter(|node| self.background.contains(&node.session)).for_each(|node| node.description.push_str(" (background)"));
         nodes
     }
 
@@ -230,6 +245,23 @@ mod tests {
         // It is spoken to again.
         (ended[1].status, ended[1].began) = (Status::Running, Timestamp(2_000));
         assert_eq!(told(&ended), ["  ● explore  layout"]);
+    }
+
+    #[test]
+    fn whoever_nobody_waits_for_is_marked_at_its_start_and_at_its_end() {
+        let mut team = Team::new(SessionId::new("ses_r"));
+        let (task, mut tree) = (SessionId::new("ses_a"), [root(), agent("ses_a", "ses_r", "layout", Status::Running, 0)]);
+        team.set_background(&task, true);
+        let members = team.members(&tree, NOW);
+        assert_eq!(team.news(&members), ["  ● explore  layout (background)"]);
+        tree[1].status = Status::Completed;
+        let members = team.members(&tree, NOW);
+        assert_eq!(team.news(&members), ["  ✓ explore  layout (background)  0 calls  0.06 s"]);
+        // Its caller goes on with it, and waits.
+        (tree[1].status, tree[1].began) = (Status::Running, Timestamp(2_000));
+        team.set_background(&task, false);
+        let members = team.members(&tree, NOW);
+        assert_eq!(team.news(&members), ["  ● explore  layout"]);
     }
 
     #[test]

@@ -2,16 +2,17 @@
 //!
 //! Reads views only. The words are in `posse_api`; here they are made safe for a terminal.
 
-use posse_api::{Client as _, Node, tree_lines};
+use posse_api::{Client as _, Node, name_lanes, tree_lines};
 use posse_server::Local;
 use posse_session::{Clock as _, Kind, SessionId, Summary};
 
 use crate::{
-    args::Listing,
+    args::{How, Listing},
     asks, build,
     exit::{Exit, Failure},
     print::{flat, to_stderr, to_stdout},
     run::client_failure,
+    tasks,
 };
 
 pub(crate) async fn tree(id: Option<&str>, format: Listing) -> Result<Exit, Failure> {
@@ -27,10 +28,12 @@ pub(crate) async fn tree(id: Option<&str>, format: Listing) -> Result<Exit, Fail
         (None, Some(id)) => return Err(client_failure(posse_api::ClientError::Missing(id.to_owned()))),
         (None, None) => None,
     };
-    let nodes = match (&client, of) {
+    let mut nodes = match (&client, of) {
         (Some(client), Some(of)) => nodes(client, &of).await?,
         _ => Vec::new(),
     };
+    let config = build::configuration(&places, &How::default())?;
+    name_lanes(&mut nodes, |model| tasks::lane_of(&config, model));
     if format == Listing::Json {
         to_stdout(&serde_json::to_string(&nodes).unwrap_or_default());
         return Ok(Exit::Done);
@@ -43,7 +46,7 @@ pub(crate) async fn tree(id: Option<&str>, format: Listing) -> Result<Exit, Fail
 }
 
 /// The session and those below it.
-pub(super) async fn nodes(client: &Local, of: &Summary) -> Result<Vec<Node>, Failure> {
+pub(crate) async fn nodes(client: &Local, of: &Summary) -> Result<Vec<Node>, Failure> {
     let tree = views(client, &of.root).await?;
     let running = client.is_run(&of.root).await.map_err(client_failure)?;
     Ok(posse_api::tree(&tree, &of.session, running, build::SystemClock.now()))

@@ -164,7 +164,7 @@ fn a_background_shell_goes_on_while_posse_does_and_not_longer() {
         4 => Answer::text("it serves"),
         _ => Answer::call("bash_output", json!({"shell_id": "bash_1"})),
     });
-    let done = world.run(&["--permission-mode", "bypass", "go"]).expect_code(0);
+    let done = world.run(&["--permission-mode", "bypass", "--wait-background", "none", "go"]).expect_code(0);
     assert!(done.err.contains("posse: 1 background shell was ended: echo serving; trap"), "{}", done.err);
     let last = world.model.last();
     let results: Vec<String> = last.results().iter().map(|block| format!("{block:?}")).collect();
@@ -184,7 +184,7 @@ fn a_later_run_is_told_that_the_shell_ended_with_the_process_that_ran_it() {
         3 => Answer::text(seen.last_results()[0]),
         _ => Answer::text("what?"),
     });
-    world.run(&["--permission-mode", "bypass", "go"]).expect_code(0);
+    world.run(&["--permission-mode", "bypass", "--wait-background", "none", "go"]).expect_code(0);
     let done = world.run(&["-c", "how is it?"]).expect_code(0);
     assert!(done.out.starts_with("(bash_1: ended with the posse process that ran it (`echo serving;"), "{}", done.out);
     assert!(done.out.contains("bash_1.out (use read))"), "{}", done.out);

@@ -52,6 +52,32 @@ fn the_list_says_that_something_was_tolerated() {
 }
 
 #[test]
+fn an_agent_is_shown_with_the_limits_that_count_and_who_answers_for_its_model() {
+    let definition = json!({"slow": {"background": true, "timeout": "5h", "limits": {"idle": "1m", "depth": 0}, "budget": {"cost": 0.5, "tokens": 900}},
+        "plain": {"fallback": []}});
+    let world = World::with().config("agent", definition).config("fallback", json!(["small", "mock/m2"])).script(|_: &Seen| "never");
+    let shown = world.posse(&["agents", "show", "slow"]).expect_code(0).out;
+    let lines: Vec<String> = shown.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    for line in [
+        "background always",
+        "limit wall 2h (it asks for 5h; the configured limit counts)",
+        "limit idle 1m",
+        "limit cost $0.5",
+        "limit tokens 900",
+        "limit depth 0",
+        "fallback small, then mock/m2 when its model is overloaded",
+    ] {
+        assert!(lines.iter().any(|shown| shown == line), "{line} is not in {shown}");
+    }
+    assert!(!shown.contains("not yet"), "all of it counts: {shown}");
+    let all = world.posse(&["agents", "show", "slow", "--format", "json"]).expect_code(0).json();
+    assert_eq!(all["limits"], json!({"wall": "2h", "idle": "1m", "cost": "$0.5", "tokens": "900", "depth": "0"}), "{all}");
+    assert_eq!((&all["fallback"], &all["later"]), (&json!(["small", "mock/m2"]), &json!({})), "{all}");
+    let plain = world.posse(&["agents", "show", "plain"]).expect_code(0).out;
+    assert!(!plain.contains("limit ") && !plain.contains("fallback"), "{plain}");
+}
+
+#[test]
 fn an_agent_is_shown_with_the_tools_it_is_offered_and_its_rules() {
     let definition = json!({"auditor": {"description": "Audits", "tools": {"write": false}, "permission": {"bash": {"*": "deny", "git log*": "allow"}},
         "maxSteps": 4, "temperature": 0.2, "memory": "project", "skills": ["nothing-such"], "hooks": {"Stop": []}, "isolation": "worktree",

@@ -13,14 +13,15 @@ const REVIEWER: &str = "---\nname: code-reviewer\ndescription: Reviews changes f
 
 fn reviewing() -> World {
     World::with().file(".claude/agents/code-reviewer.md", REVIEWER).script(|seen: &Seen| match prompt(seen) {
-        "go" => errand(seen, [agent("code-reviewer", "review it", "review src")]),
+        "go" if seen.steps() == 0 => errand(seen, [agent("code-reviewer", "review it", "review src")]),
+        "go" => Answer::text("told"),
         _ if seen.tools.is_empty() => Answer::text("never"),
         _ if seen.steps() < 5 => Answer::call("glob", json!({"pattern": format!("*{}", seen.steps())})),
         _ => Answer::text("too late"),
     })
 }
 
-/// CC-053, CC-055, CC-056, CC-058, CC-059, CC-064, CC-066, CC-067: the whole file counts where its folder is trusted.
+/// CC-053, CC-055, CC-056, CC-058, CC-059, CC-062, CC-064, CC-066, CC-067: the whole file counts where its folder is trusted.
 #[test]
 fn cc_067_every_key_of_the_example_is_honoured() {
     let world = reviewing();
@@ -33,21 +34,24 @@ fn cc_067_every_key_of_the_example_is_honoured() {
     assert_eq!(shown["tree"][1]["agent"], json!("code-reviewer"), "CC-053");
     let steps = shown["tree"][1]["steps"].as_u64().unwrap();
     assert_eq!(steps, 3, "CC-064: two turns and one to sum up: {shown}");
+    let launched = requests_of(&world, "go")[1].last_results()[0].to_owned();
+    assert!(launched.starts_with("The task runs in the background."), "CC-062: {launched}");
     let root = &requests_of(&world, "go")[0];
     let described = root.tool("agent").unwrap()["description"].as_str().unwrap();
     assert!(described.contains("\n- code-reviewer: Reviews changes for bugs and style\n"), "CC-055: {described}");
 }
 
-/// CC-060 to CC-063, CC-065, CC-071: what has no machinery yet is kept and shown, and said to be without effect.
+/// CC-060, CC-061, CC-063, CC-065, CC-071: what has no machinery yet is kept and shown, and said to be without effect.
 #[test]
-fn cc_062_keys_without_machinery_are_kept_and_listed() {
+fn cc_063_keys_without_machinery_are_kept_and_listed() {
     let world = reviewing();
     let shown = world.posse(&["agents", "show", "code-reviewer", "--format", "json"]).expect_code(0).json();
     assert_eq!(shown["later"], json!({"color": "purple"}), "a folder that is not trusted says nothing of the kind: {shown}");
     world.posse(&["trust"]).expect_code(0);
     let shown = world.posse(&["agents", "show", "code-reviewer", "--format", "json"]).expect_code(0).json();
     let later = &shown["later"];
-    assert_eq!((&later["background"], &later["isolation"]), (&json!(true), &json!("worktree")), "CC-062, CC-063: {shown}");
+    assert_eq!((&later["background"], &later["isolation"]), (&Value::Null, &json!("worktree")), "CC-063: {shown}");
+    assert_eq!(shown["agent"]["background"], json!(true), "CC-062: {shown}");
     assert_eq!((&later["color"], &later["effort"]), (&json!("purple"), &json!("high")), "CC-065, CC-060: {shown}");
     assert_eq!(later["hooks"], json!({"Stop": []}), "CC-071: {shown}");
     assert_eq!(shown["agent"]["permission_mode"], json!("plan"), "CC-061: {shown}");

@@ -6,18 +6,21 @@
 
 mod agents;
 mod asks;
+mod background;
 mod checked;
 mod commands;
 mod config;
 mod definitions;
 mod delegation;
 mod exits;
+mod explained;
 mod export;
 mod going_on;
 mod inline;
 mod limits;
 mod mended;
 mod mentions;
+mod messages;
 mod output;
 mod prompts;
 mod rights;

@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path, time::Duration, time::Instant};
 
-use posse_session::{Agent, AgentBudget, AgentMode, AgentTools, MemoryScope, Touch, Verdict};
+use posse_session::{Agent, AgentBudget, AgentLimits, AgentMode, AgentTools, MemoryScope, Touch, Verdict};
 use serde_json::json;
 
 use crate::{Agents, PermissionMode, agents, check_agents, keep_trust, testing::World};
@@ -133,6 +133,16 @@ budget:
   cost: 1.5
   tokens: 1000
 timeout: 10m
+limits:
+  steps: 40
+  cost: 2
+  wall: 1h
+  idle: 90s
+  streamIdle: 30
+  step: 2m
+  depth: 0
+  children: 5
+fallbackModels: [haiku, p/other]
 reasoningEffort: high
 options:
   store: false
@@ -170,18 +180,26 @@ You review.
         initial_prompt: Some("Begin.".into()),
         budget: AgentBudget { cost_usd: Some(1.5), tokens: Some(1000) },
         timeout: Some(Duration::from_secs(600)),
+        limits: AgentLimits {
+            idle: Some(Duration::from_secs(90)),
+            stream_idle: Some(Duration::from_secs(30)),
+            step: Some(Duration::from_secs(120)),
+            depth: Some(0),
+            children: Some(5),
+        },
+        fallback: Some(vec!["haiku".into(), "p/other".into()]),
         trusted: true,
         ..Agent::default()
     };
     let world = World::new().file("home/.claude/agents/x.md", head);
     let mut found = get(&world, "code-reviewer");
-    assert_eq!(tolerated(&world), ["home/.claude/agents/x.md:33: reasoningEffort: nobody here knows this key; left out"]);
+    assert_eq!(tolerated(&world), ["home/.claude/agents/x.md:43: reasoningEffort: nobody here knows this key; left out"]);
     let rules: Vec<String> = found
         .permission
         .drain(..)
         .map(|rule| format!("{} {} {:?} {}", rule.key, rule.pattern, rule.action, world.near(&rule.origin)))
         .collect();
-    assert_eq!(rules, ["edit * Deny home/.claude/agents/x.md:37"]);
+    assert_eq!(rules, ["edit * Deny home/.claude/agents/x.md:47"]);
     assert_eq!(world.near(&std::mem::take(&mut found.origin)), "home/.claude/agents/x.md:1");
     assert_eq!(found, expected);
 
@@ -190,6 +208,8 @@ You review.
         "background": true, "isolation": "worktree", "maxSteps": 12, "color": "cyan", "memory": "project", "skills": ["lint", "acme:style"],
         "mcpServers": ["github"], "requiredMcpServers": ["github"], "hooks": {"PreToolUse": []}, "initialPrompt": "Begin.", "temperature": 0.2,
         "topP": 0.9, "variant": "fast", "hidden": true, "aliases": ["cr"], "budget": {"cost": 1.5, "tokens": 1000}, "timeout": "10m",
+        "limits": {"idle": 90, "stream_idle": "30s", "step": "2m", "depth": 0, "children": 5, "maxTurns": 40},
+        "fallback": ["haiku", {"providerID": "p", "modelID": "other"}],
         "reasoningEffort": "high", "options": {"store": false}, "permission": {"edit": "deny"}, "prompt": "You review."}}}"#;
     let found = get(&World::with_user(json), "code-reviewer");
     let options = json!({"reasoningEffort": "high", "store": false}).as_object().unwrap().clone();

@@ -123,7 +123,7 @@ fn unknown_keys_are_warnings_with_a_near_match() {
     let world = World::with_user(
         r#"{
             "modle": "x/y",
-            "theme": "dark",
+            "theme": "dark", "backgroud": true, "falback": [], "auto_background": "2m",
             "provider": { "p": { "base_ulr": "x", "options": { "apikey": "k", "somethingElse": 1 }, "models": { "m": { "contxt": 5, "reasoning": true } } } },
             "limits": { "dept": 3 },
             "agent": { "anything": { "goes": 1 } }, "command": {}, "mcp": {}, "hooks": {}, "categories": {}, "schedule": {}, "sandbox": "off",
@@ -135,6 +135,9 @@ fn unknown_keys_are_warnings_with_a_near_match() {
         [
             "home/posse/posse.json:2: unknown key `modle`; did you mean `model`?",
             "home/posse/posse.json:3: unknown key `theme`",
+            "home/posse/posse.json:3: unknown key `backgroud`; did you mean `background`?",
+            "home/posse/posse.json:3: unknown key `falback`; did you mean `fallback`?",
+            "home/posse/posse.json:3: unknown key `auto_background`",
             "home/posse/posse.json:4: unknown key `provider.p.base_ulr`; did you mean `base_url`?",
             "home/posse/posse.json:4: unknown key `provider.p.options.apikey`; did you mean `api_key`?",
             "home/posse/posse.json:4: unknown key `provider.p.models.m.contxt`; did you mean `context`?",
@@ -142,7 +145,7 @@ fn unknown_keys_are_warnings_with_a_near_match() {
         ]
     );
     let later: Vec<String> = world.load().unwrap().later.iter().map(|later| later.key.clone()).collect();
-    assert_eq!(later.len(), 14, "{later:?}");
+    assert_eq!(later.len(), 12, "{later:?}");
     let neighbour = World::new().file("home/.config/opencode/opencode.json", r#"{"theme": "x", "modle": "y", "share": "auto"}"#);
     assert_eq!(neighbour.warnings(), [""; 0], "another program's keys are its own business");
 }

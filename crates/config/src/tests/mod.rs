@@ -16,6 +16,7 @@ mod native;
 mod permissions;
 mod precedence;
 mod providers;
+mod rounds;
 mod show;
 mod skills;
 mod template;

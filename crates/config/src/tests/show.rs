@@ -51,6 +51,7 @@ fn every_value_is_shown_with_its_origin_and_no_secret() {
         "limits.step = 15m (built-in)",
         "limits.idle = 10m (built-in)",
         "concurrency.default = 16 (built-in)",
+        "background = true (built-in)",
         "instructions[0] = a.md (home/posse/posse.json:6)",
         "instructions[1] = b.md (posse.json:1)",
         "compat.opencode = true (built-in)",

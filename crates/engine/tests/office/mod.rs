@@ -3,24 +3,24 @@
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex,
-        atomic::{AtomicI64, Ordering},
+        atomic::{AtomicI64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
 use posse_engine::{Handle, Hub, Lanes, OpenError, Outfit, Outfits, Ulids, World};
-use posse_models::{Scripted, ScriptedReply};
+use posse_models::{Scripted, ScriptedReply, Seen};
 use posse_session::{
-    Asking, Birth, Block, BoxFuture, CallId, Clock, Command, CommandLine, Entry, EntryId, Event, Head, Hook, Kind, Limits, Log, Look,
-    Message, Mode, Outcome, Process, Recipe, Record, Role, Rules, Session, SessionId, SpawnError, Timestamp, Tool, ToolCall, ToolContext,
-    ToolSpec, Touch, Workspace,
+    Asking, Birth, Block, BoxFuture, CallId, Clock, Command, CommandLine, Entry, EntryId, Event, Head, Hook, Kind, Limits, Live, Log, Look,
+    Message, Mode, Model, ModelError, ModelFacts, Outcome, Outputs, Process, Progress, Recipe, Record, Reply, Request, Role, Rules,
+    Session, SessionId, SpawnError, Summary, Timestamp, To, Tool, ToolCall, ToolContext, ToolSpec, Touch, Workspace,
 };
-use posse_store::Memory;
-use posse_tools::{Callable, Delegation, Dialect, Standing};
+use posse_store::{Fault, Memory};
+use posse_tools::{Callable, Delegation, Dialect, Standing, Switches, messengers};
 use serde_json::{Value, json};
 
 /// The wall clock follows tokio's, so that paused time is everybody's time.
@@ -81,10 +81,30 @@ impl Tool for Plain {
                 "crash" => panic!("the tool is broken"),
                 "slow" => {
                     let wait = Duration::from_millis(call.input["ms"].as_u64().unwrap_or(60_000));
+                    let beats = async {
+                        // Shows every second that it is alive, if it is told to.
+                        while call.input["beats"] == true {
+                            tokio::time::sleep(Duration::from_secs(1)).await;
+                            context.live.show(Progress::Output { call: call.id.clone(), text: "still here".into() });
+                        }
+                        std::future::pending::<()>().await
+                    };
                     tokio::select! {
+                        () = beats => Outcome::done("never"),
                         () = tokio::time::sleep(wait) => Outcome::done(format!("slept {what}")),
                         () = context.stop.stopped() => Outcome::cancelled("half asleep"),
                     }
+                }
+                // Leaves something running for as many seconds as told, which then says what it was told, or nothing.
+                "keep" => {
+                    let wait = Duration::from_millis(call.input["ms"].as_u64().unwrap_or(60_000));
+                    let words = call.input["says"].as_str().map(str::to_owned);
+                    let over = Box::pin(async move {
+                        tokio::time::sleep(wait).await;
+                        words
+                    });
+                    context.delegate.keep(&call.id, what.clone(), over).await;
+                    Outcome::done(format!("kept {what}"))
                 }
                 "deaf" => {
                     tokio::time::sleep(Duration::from_secs(3_600)).await;
@@ -96,20 +116,109 @@ impl Tool for Plain {
     }
 }
 
-/// Every agent has the same outfit; there are `worker` and `scout`, and the model `scripted/script`.
-struct Same(Outfit);
+/// How many calls of a model are under way, and how many ever were at once.
+#[derive(Default)]
+pub struct Busy {
+    now: AtomicUsize,
+    most: AtomicUsize,
+}
+
+impl Busy {
+    pub fn most(&self) -> usize {
+        self.most.load(Ordering::SeqCst)
+    }
+}
+
+/// A call of a model that is under way, dropped streams included.
+struct Underway<'a>(&'a Busy);
+
+impl<'a> Underway<'a> {
+    fn new(busy: &'a Busy) -> Self {
+        busy.most.fetch_max(busy.now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+        Self(busy)
+    }
+}
+
+impl Drop for Underway<'_> {
+    fn drop(&mut self) {
+        self.0.now.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// The scripted model, counted.
+struct Counted(Arc<Scripted>, Arc<Busy>);
+
+impl Model for Counted {
+    fn facts(&self) -> &ModelFacts {
+        self.0.facts()
+    }
+
+    fn encode_head(&self, head: &Head) -> Arc<[u8]> {
+        self.0.encode_head(head)
+    }
+
+    fn encode(&self, message: &Message) -> Arc<[u8]> {
+        self.0.encode(message)
+    }
+
+    fn reply<'a>(&'a self, request: Request, live: &'a dyn Live) -> BoxFuture<'a, Result<Reply, ModelError>> {
+        Box::pin(async move {
+            let _underway = Underway::new(&self.1);
+            self.0.reply(request, live).await
+        })
+    }
+}
+
+/// Every agent has the same outfit; there are `worker`, `scout` and `owl`, the model `scripted/script` and the office's others.
+struct Same {
+    outfit: Outfit,
+    budgets: HashMap<String, Limits>,
+    walls: HashMap<String, Duration>,
+    others: Vec<Arc<Scripted>>,
+}
+
+/// The output files, in memory.
+#[derive(Default)]
+pub struct Stories(pub Mutex<HashMap<SessionId, String>>);
+
+impl Outputs for Stories {
+    fn path(&self, session: &SessionId) -> PathBuf {
+        PathBuf::from(format!("/stories/{session}.txt"))
+    }
+
+    fn begin(&self, session: &SessionId, story: &str) {
+        self.0.lock().unwrap().insert(session.clone(), story.to_owned());
+    }
+
+    fn append(&self, session: &SessionId, text: &str) {
+        self.0.lock().unwrap().entry(session.clone()).or_default().push_str(text);
+    }
+}
 
 impl Outfits for Same {
     fn recipe(&self, parent: &Recipe, agent: &str, model: Option<&str>) -> Result<Recipe, String> {
         match model {
-            Some(unknown) if unknown != parent.model => Err(format!("there is no model `{unknown}`")),
+            Some(unknown) if unknown != parent.model && !self.others.iter().any(|other| other.facts().name == unknown) => {
+                Err(format!("there is no model `{unknown}`"))
+            }
             _ if agent == "nobody" => Err("There is no agent named `nobody`.".into()),
-            _ => Ok(Recipe { agent: agent.into(), model: parent.model.clone(), ..Recipe::default() }),
+            model => Ok(Recipe {
+                agent: agent.into(),
+                model: model.unwrap_or(&parent.model).into(),
+                // Whoever is called `owl` works while others do other things.
+                background: agent == "owl",
+                ..Recipe::default()
+            }),
         }
     }
 
     fn outfit(&self, _: &SessionId, birth: &Birth) -> Result<Outfit, String> {
-        let mut outfit = self.0.clone();
+        let mut outfit = self.outfit.clone();
+        if let Some(other) = self.others.iter().find(|other| other.facts().name == birth.recipe.model) {
+            outfit.model = other.clone();
+        }
+        outfit.wall = self.walls.get(&birth.recipe.agent).copied().unwrap_or(outfit.wall);
+        outfit.own_limits = self.budgets.get(&birth.recipe.agent).copied().unwrap_or_default();
         // Who speaks in a session that is not its own says so.
         if birth.parent.is_none() && birth.recipe.agent != "build" {
             Arc::make_mut(&mut outfit.head).system[0] = format!("you are a {}", birth.recipe.agent);
@@ -142,6 +251,9 @@ impl Workspace for Folder {
 pub struct Office {
     pub memory: Memory,
     pub model: Arc<Scripted>,
+    /// Models that may be named, besides the first.
+    pub others: Vec<Arc<Scripted>>,
+    pub busy: Arc<Busy>,
     pub witness: Witness,
     pub hooks: Vec<Arc<dyn Hook>>,
     pub rules: Value,
@@ -156,6 +268,16 @@ pub struct Office {
     pub depth_max: u64,
     pub children_max: u64,
     pub step_max: Duration,
+    pub wall: Duration,
+    pub idle: Duration,
+    pub detach_after: Option<Duration>,
+    pub background: bool,
+    pub fallbacks: Vec<String>,
+    /// What an agent of this name may use up.
+    pub budgets: HashMap<String, Limits>,
+    /// How long an agent of this name may take, where that is not the same for all.
+    pub walls: HashMap<String, Duration>,
+    pub outputs: Arc<Stories>,
     pub session: SessionId,
     pub system: Vec<String>,
     pub clock: Arc<TestClock>,
@@ -173,6 +295,8 @@ impl Office {
         Self {
             memory: Memory::new(),
             model: Arc::new(model),
+            others: Vec::new(),
+            busy: Arc::default(),
             witness: Witness::default(),
             hooks: Vec::new(),
             rules: json!("allow"),
@@ -187,6 +311,14 @@ impl Office {
             depth_max: 3,
             children_max: 200,
             step_max: Duration::from_secs(900),
+            wall: Duration::from_secs(7_200),
+            idle: Duration::from_secs(86_400),
+            detach_after: None,
+            background: true,
+            fallbacks: Vec::new(),
+            budgets: HashMap::new(),
+            walls: HashMap::new(),
+            outputs: Arc::default(),
             session: SessionId::fresh(&*ids),
             system: vec!["you are a test".into(), "<env>".into()],
             clock,
@@ -200,8 +332,19 @@ impl Office {
             Arc::new(Plain { spec, repeatable, witness: self.witness.clone() })
         };
         let callable = |name: &str| Callable { name: name.into(), description: None, aliases: Vec::new(), standing: Standing::Listed };
-        let agent = Delegation::new(self.dialect, [callable("worker"), callable("scout")]);
-        vec![Arc::new(agent), tool("crash", false), tool("deaf", false), tool("peek", true), tool("slow", false), tool("touch", false)]
+        let switches = Switches { background: self.background };
+        let agent = Delegation::new(self.dialect, [callable("owl"), callable("scout"), callable("worker")], switches);
+        let mut tools: Vec<Arc<dyn Tool>> = vec![
+            Arc::new(agent),
+            tool("crash", false),
+            tool("deaf", false),
+            tool("keep", false),
+            tool("peek", true),
+            tool("slow", false),
+            tool("touch", false),
+        ];
+        tools.extend(messengers(self.dialect, &Arc::default()));
+        tools
     }
 
     pub fn hub(&self) -> Hub {
@@ -213,11 +356,12 @@ impl Office {
             ids: self.ids.clone(),
             lanes: Arc::new(Lanes::new(self.lanes.clone())),
             live: Default::default(),
+            outputs: self.outputs.clone(),
         }))
     }
 
     pub fn outfits(&self) -> Arc<dyn Outfits> {
-        Arc::new(Same(self.outfit()))
+        Arc::new(Same { outfit: self.outfit(), budgets: self.budgets.clone(), walls: self.walls.clone(), others: self.others.clone() })
     }
 
     pub fn outfit(&self) -> Outfit {
@@ -228,7 +372,7 @@ impl Office {
                 tools: tools.iter().map(|tool| tool.spec().clone()).collect(),
                 params: Default::default(),
             }),
-            model: self.model.clone(),
+            model: Arc::new(Counted(self.model.clone(), self.busy.clone())),
             tools,
             hooks: self.hooks.clone(),
             workspace: Arc::new(Folder(PathBuf::from("/"), Mutex::default())),
@@ -240,6 +384,12 @@ impl Office {
             spool: PathBuf::from("/nowhere"),
             stream_idle: Duration::from_secs(300),
             step_max: self.step_max,
+            wall: self.wall,
+            idle: self.idle,
+            detach_after: self.detach_after,
+            background: self.background,
+            own_limits: Limits::default(),
+            fallbacks: self.fallbacks.clone(),
             calls_max: self.calls_max,
             depth_max: self.depth_max,
             children_max: self.children_max,
@@ -339,4 +489,205 @@ pub fn say(text: &str) -> ScriptedReply {
 
 pub fn call(tool: &str, what: &str) -> ScriptedReply {
     ScriptedReply::call(tool, json!({ "what": what }))
+}
+
+/// The first words a session heard.
+pub fn prompt(seen: &Seen) -> String {
+    lines(&seen.messages).first().cloned().unwrap_or_default()
+}
+
+/// The last line a session was shown.
+pub fn last(seen: &Seen) -> String {
+    lines(&seen.messages).last().cloned().unwrap_or_default()
+}
+
+/// Work for a worker that is waited for.
+pub fn task(description: &str, prompt: &str) -> Value {
+    json!({"description": description, "prompt": prompt, "subagent_type": "worker"})
+}
+
+/// Work for a worker that nobody waits for; it can be spoken to by its description.
+pub fn background(description: &str, prompt: &str) -> Value {
+    let mut input = task(description, prompt);
+    input["run_in_background"] = json!(true);
+    input["name"] = json!(description);
+    input
+}
+
+/// Every session of a store, the oldest first.
+pub async fn summaries(memory: &Memory) -> Vec<Summary> {
+    let mut all = memory.summaries(None).await.unwrap();
+    all.sort_by(|one, other| one.session.cmp(&other.session));
+    all
+}
+
+pub async fn log(memory: &Memory, session: &SessionId) -> Vec<Record> {
+    let mut records = memory.read(session, 0, 1_000_000).await.unwrap();
+    posse_engine::restore(memory, &mut records).await.unwrap();
+    records
+}
+
+/// The notices of tasks and of what was kept, in the order in which they came.
+pub fn notices(records: &[Record]) -> Vec<String> {
+    let notice = |record: &Record| match &record.event {
+        Event::TaskEnded { to: To::Queue { .. }, result: words, .. } | Event::KeptEnded { entry: Some(_), words, .. } => {
+            Some(words.inline().unwrap().to_owned())
+        }
+        _ => None,
+    };
+    records.iter().filter_map(notice).collect()
+}
+
+/// The outcomes of the calls of one tool, as the model reads them.
+pub fn outcomes(records: &[Record], wanted: &str) -> Vec<String> {
+    let mut results = Vec::new();
+    for record in records {
+        let Event::Called { call, tool, .. } = &record.event else { continue };
+        let outcome = |record: &Record| match &record.event {
+            Event::CallFinished { call: finished, outcome } if finished == call => Some(match outcome {
+                Outcome::Done { output, .. } => output.inline().unwrap().to_owned(),
+                Outcome::Failed { error: words } | Outcome::Denied { why: words } => format!("error {}", words.inline().unwrap()),
+                Outcome::Cancelled { partial } => format!("cancelled {}", partial.inline().unwrap()),
+                Outcome::Lost { .. } => "lost".to_owned(),
+            }),
+            Event::TaskEnded { to: To::Call { call: waited }, result, .. } if waited == call => Some(result.inline().unwrap().to_owned()),
+            _ => None,
+        };
+        if tool == wanted {
+            results.extend(records.iter().find_map(outcome));
+        }
+    }
+    results
+}
+
+/// What holds for every log of a tree that has come to rest, whatever happened to it: no tool twice, one result for every
+/// call, one end for every round of a task, no entry twice, and no notice that was not heard where somebody could hear it.
+pub async fn check_tree(office: &Office, what: &str) {
+    let mut ran = office.witness.lock().unwrap().clone();
+    let count = ran.len();
+    ran.sort();
+    ran.dedup();
+    assert_eq!(ran.len(), count, "{what}: a tool ran twice");
+    let all = summaries(&office.memory).await;
+    let (mut started, mut ended) = (BTreeMap::new(), BTreeMap::new());
+    for summary in &all {
+        assert!(summary.is_over(), "{what}: not at rest: {summary:#?}");
+        let records = log(&office.memory, &summary.session).await;
+        let (mut results, mut entries, mut left) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        for record in &records {
+            match &record.event {
+                Event::Called { call, .. } => drop(results.entry(call.clone()).or_insert(0)),
+                Event::CallFinished { call, .. } => *results.entry(call.clone()).or_insert(0) += 1,
+                Event::TaskStarted { task, round, .. } | Event::TaskResumed { task, round, .. } => {
+                    *started.entry((task.clone(), *round)).or_insert(0) += 1;
+                }
+                Event::TaskEnded { task, round, to, .. } => {
+                    *ended.entry((task.clone(), *round)).or_insert(0) += 1;
+                    match to {
+                        To::Call { call } => *results.entry(call.clone()).or_insert(0) += 1,
+                        To::Queue { entry, .. } => *entries.entry(entry.clone()).or_insert(0) += 1,
+                        To::Internal => {}
+                    }
+                }
+                Event::KeptEnded { entry: Some(entry), .. } => *entries.entry(entry.clone()).or_insert(0) += 1,
+                Event::Queued { entry } => *entries.entry(entry.id.clone()).or_insert(0) += 1,
+                Event::StepStarted { took, .. } => took.iter().for_each(|entry| *left.entry(entry.clone()).or_insert(0) += 1),
+                Event::Unqueued { entry } => *left.entry(entry.clone()).or_insert(0) += 1,
+                _ => {}
+            }
+        }
+        assert!(results.values().all(|times| *times == 1), "{what}: every call has one result: {results:?}");
+        assert!(entries.values().all(|times| *times == 1), "{what}: every entry comes once: {entries:?}");
+        assert!(left.values().all(|times| *times == 1), "{what}: every entry is said once: {left:?}");
+        assert!(left.keys().all(|entry| entries.contains_key(entry)), "{what}: what was said had come: {left:?} {entries:?}");
+        // Who was stopped may have left something unheard; everybody else has heard everything.
+        let session = Session::fold(summary.session.clone(), &records);
+        assert!(
+            session.is_settled(),
+            "{what}: {} is not settled: {:#?} {:?}",
+            summary.session,
+            session.owed(),
+            records.iter().map(|record| record.event.name()).collect::<Vec<_>>()
+        );
+        if session.hold().is_none() {
+            assert_eq!(left, entries, "{what}: {} has heard everything", summary.session);
+        }
+    }
+    for summary in all.iter().filter(|summary| summary.parent.is_some()) {
+        assert!(started.keys().any(|(task, _)| *task == summary.session), "{what}: an orphan: {summary:#?}");
+    }
+    assert!(started.values().chain(ended.values()).all(|times| *times == 1), "{what}: {started:?} {ended:?}");
+    assert_eq!(started, ended, "{what}: every round has one end");
+}
+
+/// Calls that have begun, as far as a store knows.
+pub async fn begun(memory: &Memory) -> Vec<String> {
+    let mut begun = Vec::new();
+    for summary in summaries(memory).await {
+        for record in log(memory, &summary.session).await {
+            if let Event::CallStarted { call, .. } = record.event {
+                begun.push(call.to_string());
+            }
+        }
+    }
+    begun
+}
+
+/// Takes an office whose run is over, cuts its store after every event, and lets another go on each time. What must hold
+/// is checked every time, and so is what `also` wants of what came of it. Whoever went on is cut short too, somewhere.
+pub async fn survives_every_cut(whole: Office, also: impl AsyncFn(&Office, &str)) {
+    check_tree(&whole, "no crash").await;
+    let (store, witness) = (whole.memory.copy(), whole.witness.lock().unwrap().clone());
+    let mut office = whole;
+    let events = store.events();
+    for cut in 1..=events {
+        let what = format!("cut {cut} of {events}");
+        *office.witness.lock().unwrap() = witness.clone();
+        office = goes_on(office, store.copy_up_to(cut), &what).await;
+        also(&office, &what).await;
+        let more = office.memory.events() - cut;
+        if 0 < more {
+            // Any place will do, if it is not always the same.
+            let again = cut + 1 + cut * 7_919 % more;
+            let (what, memory) = (format!("{what}, then {again} of {}", cut + more), office.memory.copy_up_to(again));
+            office = goes_on(office, memory, &what).await;
+        }
+    }
+}
+
+/// Lets appends fail at every place and in every way; the next owner goes on from what is there.
+pub async fn survives_every_fault(make: impl Fn() -> Office) {
+    let whole = make();
+    whole.run("go").await;
+    for after in 1..whole.memory.appends() {
+        for fault in [Fault::Unavailable { after }, Fault::LostAnswer { after }, Fault::Moved { after }] {
+            let office = make();
+            office.memory.set_fault(fault);
+            let handle = office.begin("go").await;
+            let ended = tokio::time::timeout(Duration::from_secs(3_600), handle.settled()).await;
+            assert!(ended.is_ok(), "{fault:?}: it neither ended nor stopped");
+            handle.close().await;
+            office.memory.set_fault(Fault::None);
+            let memory = office.memory.clone();
+            goes_on(office, memory, &format!("{fault:?}")).await;
+        }
+    }
+}
+
+/// The office with this store, after another has gone on with it until it came to rest.
+async fn goes_on(office: Office, memory: Memory, what: &str) -> Office {
+    let begun = begun(&memory).await;
+    office.witness.lock().unwrap().retain(|call| begun.contains(call));
+    let office = office.reopened(memory);
+    let heard = office.names().await.contains(&"queued".to_owned());
+    let handle = office.open(Vec::new()).await;
+    if !heard {
+        handle.say(office.entry("go")).await.unwrap();
+    }
+    let settled = tokio::time::timeout(Duration::from_secs(86_400), handle.settled()).await;
+    assert!(settled.is_ok(), "{what}: it never came to rest");
+    settled.unwrap().unwrap();
+    handle.close().await;
+    check_tree(&office, what).await;
+    office
 }

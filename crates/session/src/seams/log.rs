@@ -3,7 +3,7 @@
 //! One append is one atomic record of 1..n events. Only the owner of a tree appends; the epoch is checked inside
 //! every append. See `store` for the contract suite every implementation passes.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, path::PathBuf, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
@@ -157,6 +157,14 @@ pub struct Posted {
     pub root: SessionId,
     pub to: SessionId,
     pub letter: Letter,
+}
+
+/// Where the story of a task can be read while it works and after: a view, and never in anybody's way.
+pub trait Outputs: Send + Sync {
+    fn path(&self, session: &SessionId) -> PathBuf;
+    /// The story so far, whatever was there before.
+    fn begin(&self, session: &SessionId, story: &str);
+    fn append(&self, session: &SessionId, text: &str);
 }
 
 pub trait Inbox: Send + Sync {

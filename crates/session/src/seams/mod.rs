@@ -13,13 +13,14 @@ use std::{future::Future, pin::Pin};
 
 pub use expand::{Assemble, Expander, Expansion, Needed};
 pub use hook::{Before, Hook, HookedCall};
-pub use log::{Append, AppendError, Inbox, Lease, LeaseError, Letter, Log, Ownership, Posted, ReadError};
+pub use log::{Append, AppendError, Inbox, Lease, LeaseError, Letter, Log, Outputs, Ownership, Posted, ReadError};
 pub use model::{
     Block, Finish, Head, Live, Message, Model, ModelError, ModelFacts, ModelFailure, Params, Progress, Reply, ReplyPart, Request, Role,
     ToolChoice,
 };
 pub use tool::{
-    CommandLine, Delegate, Ended, Errand, Look, Process, SpawnError, Stop, TaskEnd, Tool, ToolCall, ToolContext, ToolSpec, Workspace,
+    CommandLine, Delegate, Dispatch, Ended, Errand, Inquiry, Launch, Look, Process, Sent, SpawnError, Stop, TaskEnd, TaskView, Tool,
+    ToolCall, ToolContext, ToolSpec, Workspace,
 };
 
 use crate::ids::Timestamp;

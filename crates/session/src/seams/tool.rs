@@ -18,8 +18,11 @@ use super::{BoxFuture, Live};
 use crate::{
     grant::Grant,
     ids::{CallId, SessionId},
-    outcome::{How, Outcome},
+    outcome::{By, How, Outcome},
     rule::{Reader, Touch},
+    summary::Status,
+    task::Effort,
+    usage::Usage,
 };
 
 /// What the model is told about a tool.
@@ -71,28 +74,126 @@ pub struct Errand {
     pub tool: String,
     /// What it may do for its first turn without asking.
     pub allowed: Vec<Grant>,
+    /// The call does not wait for it: its end comes as a notice.
+    pub background: bool,
+}
+
+/// A task that goes on while its caller does other things, for the tool that words it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Launch {
+    pub task: SessionId,
+    pub name: Option<String>,
+    pub agent: String,
+    pub description: String,
+    pub prompt: String,
+    /// The file in which everything it does can be read while it works and after.
+    pub output: PathBuf,
+    /// The call had waited for it until now.
+    pub detached: bool,
 }
 
 /// How a task ended, for the tool that words its result.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TaskEnd {
     pub task: SessionId,
+    pub name: Option<String>,
     pub agent: String,
     pub description: String,
     pub how: How,
+    /// Who stopped it, where it was stopped.
+    pub by: Option<By>,
     /// The texts of its last message, in order. Where it did not end by itself: what it had said.
     pub texts: Vec<String>,
     pub reasoning: Vec<String>,
     /// Why it ended, where it did not end by itself.
     pub error: String,
     pub note: String,
+    /// The provider's id of the call that started it.
+    pub wire_id: String,
+    pub usage: Usage,
+    pub effort: Effort,
+    /// The file in which everything it did can be read.
+    pub output: PathBuf,
 }
 
-/// Who starts children. A delegation tool only says what it wants.
+/// Words to another agent of the tree.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Dispatch {
+    /// A task's id or its name.
+    pub to: String,
+    pub text: String,
+    /// A few words for lists, if the sender gave any.
+    pub summary: Option<String>,
+}
+
+/// What became of a message.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sent {
+    pub task: SessionId,
+    pub name: Option<String>,
+    pub agent: String,
+    /// It had ended or was stopped, and works again: a notice will say when it is done.
+    pub resumed: bool,
+    pub output: PathBuf,
+}
+
+/// A wish to know what a task has come to.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Inquiry {
+    /// A task's id or its name.
+    pub task: String,
+    /// How long to wait for its end; not at all without.
+    pub wait: Option<Duration>,
+    /// Only what came after this place; see [`TaskView::next`].
+    pub since: u64,
+}
+
+/// A task as its caller sees it at one moment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TaskView {
+    pub task: SessionId,
+    pub name: Option<String>,
+    pub agent: String,
+    pub description: String,
+    pub status: Status,
+    /// How its last round ended, where it has.
+    pub end: Option<TaskEnd>,
+    /// What it has done since the place that was asked for, one line or block each.
+    pub text: String,
+    /// The place to ask from the next time.
+    pub next: u64,
+    pub steps: u64,
+    pub usage: Usage,
+    pub effort: Effort,
+    pub output: PathBuf,
+    /// What it waits for, in words: a person, a free lane.
+    pub waits: Option<String>,
+    /// What it did last, in a few words.
+    pub last_action: String,
+}
+
+/// Who starts children and speaks to them. A delegation tool only says what it wants. An `Err` is in words for the model.
 pub trait Delegate: Send + Sync {
     /// Starts or resumes a task on behalf of a running call. From then on the call waits for the task and this future is
     /// dropped: it is ready only if the task cannot be started, with the reason in words for the model.
     fn spawn<'a>(&'a self, call: &'a CallId, errand: Errand) -> BoxFuture<'a, String>;
+
+    /// Brings words to a task of the tree; one that has ended works again. The same call says it once, however often it runs.
+    fn send<'a>(&'a self, call: &'a CallId, dispatch: Dispatch) -> BoxFuture<'a, Result<Sent, String>>;
+
+    /// What a task below this session has come to. A call that waits for a task of its own is answered with its end by
+    /// [`Tool::ended`], or by [`Tool::lapsed`] when the time is over; this future is dropped then.
+    fn read<'a>(&'a self, call: &'a CallId, inquiry: Inquiry) -> BoxFuture<'a, Result<TaskView, String>>;
+
+    /// Stops a task below this session and everything below it. Its end comes as a notice.
+    fn stop<'a>(&'a self, call: &'a CallId, task: &'a str) -> BoxFuture<'a, Result<TaskView, String>>;
+
+    /// The tasks of this session and all below, in the order in which they were started. Without texts.
+    fn list<'a>(&'a self) -> BoxFuture<'a, Result<Vec<TaskView>, String>>;
+
+    /// Something of this call goes on after the call has ended: a shell. The session is not settled before it is over, and
+    /// what `over` says is a notice; with nothing to say there is none. Ready when that is recorded.
+    fn keep<'a>(&'a self, call: &'a CallId, title: String, over: BoxFuture<'static, Option<String>>) -> BoxFuture<'a, ()>;
 }
 
 /// What a running call has around it.
@@ -125,12 +226,32 @@ pub trait Tool: Send + Sync {
     /// Runs to an outcome. When told to stop, ends within three seconds as `Cancelled` with what there is.
     fn run<'a>(&'a self, call: &'a ToolCall, context: &'a ToolContext) -> BoxFuture<'a, Outcome>;
 
-    /// What the model reads of a task that this tool started.
+    /// What the model reads of a task that a call of this tool waited for.
     fn ended(&self, end: &TaskEnd) -> String {
         let mut words = end.texts.clone();
         words.extend(Some(end.error.clone()).filter(|error| !error.is_empty()));
         words.push(format!("task_id: {}", end.task));
         words.join("\n\n")
+    }
+
+    /// The outcome of a call whose task goes on in the background.
+    fn launched(&self, launch: &Launch) -> Outcome {
+        let output = launch.output.display();
+        Outcome::done(format!(
+            "The task runs in the background. Its result will come as a notice.\ntask_id: {}\noutput: {output}",
+            launch.task
+        ))
+    }
+
+    /// The notice of the end of a task that this tool started and no call waited for.
+    fn noticed(&self, end: &TaskEnd) -> String {
+        let name = end.name.clone().unwrap_or_else(|| end.task.to_string());
+        format!("[task {name} {}] {}\n\n{}", end.how.word(), end.description, self.ended(end))
+    }
+
+    /// The outcome of a call of this tool that has waited long enough for a task that goes on.
+    fn lapsed(&self, view: &TaskView) -> Outcome {
+        Outcome::done(format!("The task {} is not done yet.", view.task))
     }
 }
 

@@ -11,9 +11,9 @@ use std::{
 };
 
 use posse_session::{
-    Answer, AskId, BatchId, By, CallId, Decision, Delivery, Entry, EntryId, Event, Finish, Grant, Hash, Hold, How, Ids, Kind, Limit, Look,
-    ModelFailure, Outcome, Part, Priority, Recipe, Record, Reserved, Rule, Rules, Scope, Segment, SessionId, Source, Spawn, Text,
-    Timestamp, To, Touch, Usage, Verdict, Wanted,
+    Answer, AskId, BatchId, By, CallId, Decision, Delivery, Effort, Entry, EntryId, Event, Finish, Grant, Hash, Hold, How, Ids, Kind,
+    Limit, Look, ModelFailure, Outcome, Part, Priority, Recipe, Record, Reserved, Rule, Rules, Scope, Segment, SessionId, Source, Spawn,
+    Text, Timestamp, To, Touch, Usage, Verdict, Wanted,
 };
 
 /// Fresh ids in the order they are asked for: `ask_1`, `msg_2`.
@@ -80,6 +80,7 @@ pub fn spawn(entry: &str, internal: bool) -> Spawn {
         note: "new".into(),
         allowed: Vec::new(),
         named: Vec::new(),
+        by: None,
     }
 }
 
@@ -160,7 +161,7 @@ pub fn one_of_each(text: &str) -> Vec<Event> {
         Event::Interrupted { by: By::User, hold: Hold::Esc },
         Event::Resumed { by: By::User },
         Event::TookOver { calls: 2 },
-        Event::LimitReached { limit: Limit::Time, words: "10 minutes are over".into() },
+        Event::LimitReached { limit: Limit::Time, words: "10 minutes are over".into(), own: true },
         Event::TaskStarted {
             call: call.clone(),
             task: task.clone(),
@@ -168,7 +169,29 @@ pub fn one_of_each(text: &str) -> Vec<Event> {
             spawn: Spawn { prompt: said(), ..spawn("msg_9", true) },
             wait: true,
         },
-        Event::TaskEnded { task: task.clone(), round: 1, how: How::Completed, result: said(), usage, to: To::Call { call } },
+        Event::TaskEnded {
+            task: task.clone(),
+            round: 1,
+            how: How::Completed,
+            result: said(),
+            usage,
+            to: To::Call { call: call.clone() },
+            effort: Effort { calls: 3, millis: 1_500 },
+        },
+        Event::TaskResumed {
+            task: task.clone(),
+            round: 2,
+            spawn: Spawn {
+                prompt: said(),
+                by: Some(Source::Agent { session: SessionId::new("ses_0"), name: "main".into() }),
+                ..spawn("msg_10", false)
+            },
+        },
+        Event::TaskAwaited { task: task.clone(), call: call.clone(), until: Some(Timestamp(77)) },
+        Event::Unqueued { entry: EntryId::new("msg_11") },
+        Event::Kept { call: call.clone(), title: "npm run dev".into() },
+        Event::KeptEnded { call, words: said(), entry: Some(EntryId::new("msg_12")) },
+        Event::ModelChanged { model: Some("test/two".into()), why: "529".into() },
         Event::Detached { task: task.clone() },
         Event::TaskStopped { task: task.clone(), by: By::Model, hold: None },
         Event::Ended { round: 1, how: How::Limit, reply: Some(5), error: "limit".into(), usage },
@@ -227,10 +250,12 @@ pub fn every_name() -> BTreeSet<String> {
             Event::Detached { .. } | Event::TaskStopped { .. } | Event::Ended { .. } | Event::Forked { .. } => {}
             Event::Compacted { .. } | Event::Reverted { .. } | Event::Revoked { .. } | Event::Undone { .. } | Event::Unknown(_) => {}
             Event::Expanding { .. } | Event::Expanded { .. } => {}
+            Event::TaskResumed { .. } | Event::TaskAwaited { .. } | Event::Unqueued { .. } | Event::ModelChanged { .. } => {}
+            Event::Kept { .. } | Event::KeptEnded { .. } => {}
         }
         event.name()
     }
-    assert_eq!(names.len(), 29, "one_of_each has one of each");
+    assert_eq!(names.len(), 35, "one_of_each has one of each");
     names
 }
 

@@ -7,9 +7,9 @@ use std::{collections::BTreeSet, time::Duration};
 
 use posse_session::Finish;
 use posse_session::{
-    Answer, AskId, Asking, BatchId, By, CallId, CallState, Command, Decision, Delivery, Effect, Entry, EntryId, Event, Given, Grant,
-    Granted, Hash, Hold, How, Ids, Kind, Limit, Look, Mode, ModelFailure, Outcome, Permit, Priority, Record, Report, Rules, Scope, Session,
-    SessionId, Source, Text, Timestamp, To, Touch, Usage, Verdict, Wanted,
+    Answer, AskId, Asking, BatchId, By, CallId, CallState, Command, Decision, Delivery, Effect, Effort, Entry, EntryId, Event, Given,
+    Grant, Granted, Hash, Hold, How, Ids, Kind, Limit, Look, Mode, ModelFailure, Outcome, Permit, Priority, Record, Report, Rules, Scope,
+    Session, SessionId, Source, TaskReport, Text, Timestamp, To, Touch, Usage, Verdict, Wanted,
 };
 
 use super::{Counter, created, rules, spawn, wanted};
@@ -29,6 +29,7 @@ pub struct Play {
     /// What other sessions were allowed.
     pub grants: Vec<Granted>,
     looks: bool,
+    fallbacks: Vec<String>,
 }
 
 impl Play {
@@ -53,6 +54,7 @@ impl Play {
             mode: Mode::Default,
             grants: Vec::new(),
             looks: false,
+            fallbacks: Vec::new(),
         }
     }
 
@@ -80,6 +82,7 @@ impl Play {
             strict_shell: false,
             grants: &self.grants,
             looks: self.looks,
+            fallbacks: &self.fallbacks,
         };
         let mut draft = self.session.draft(BatchId::new(self.ids.fresh("evt_")), given.now);
         draft.decide(command, &given);
@@ -98,6 +101,7 @@ impl Play {
             strict_shell: false,
             grants: &self.grants,
             looks: self.looks,
+            fallbacks: &self.fallbacks,
         };
         let mut draft = self.session.draft(BatchId::new(self.ids.fresh("evt_")), given.now);
         draft.begin(effect, permit, Vec::new(), &given);
@@ -183,7 +187,12 @@ impl Play {
             }
             "resume" => self.decide(Command::Resume { by: By::User }),
             "takeover" => self.decide(Command::TakeOver),
-            "limit" => self.decide(Command::Limit { limit: Limit::Time, words: "time is up".into(), partial: Text::default() }),
+            // `limit`, `limit wall`, `limit tokens own`.
+            "limit" => {
+                let limit: Limit = serde_json::from_value(first.unwrap_or("time").into()).expect("a limit");
+                let (words, partial, own) = ("time is up".into(), Text::default(), words.contains(&"own"));
+                self.decide(Command::Limit { limit, words, partial, own });
+            }
             "yes" => {
                 let scope: Scope = serde_json::from_value(first.unwrap_or("once").into()).expect("a scope");
                 self.answer(Answer::Yes { scope });
@@ -226,26 +235,22 @@ impl Play {
                 self.decide(Command::Spawn {
                     call,
                     task: SessionId::new(task),
-                    round: 1,
+                    round: round(words, 1),
                     spawn: Box::new(spawn),
-                    wait: !words.contains(&"bg"),
+                    launched: words.contains(&"bg").then(|| Outcome::done("it runs")),
                 });
             }
-            "detach" => self.decide(Command::Detach { task: SessionId::new(first.expect("a task")) }),
+            "detach" => self.decide(Command::Detach { task: SessionId::new(first.expect("a task")), launched: Outcome::done("it runs") }),
             "stoptask" => self.decide(Command::StopTask { task: SessionId::new(first.expect("a task")), by: By::User }),
             // A child's round ended: `ended t1`, `ended t1 stopped`, `ended t1 round=2`.
             "ended" => {
-                let how = if words.contains(&"stopped") { How::Stopped } else { How::Completed };
-                let round = words.iter().find_map(|word| word.strip_prefix("round=")).map_or(1, |round| round.parse().expect("a round"));
-                let task = SessionId::new(first.expect("a task"));
-                self.decide(Command::Report(Report::TaskEnded {
-                    task,
-                    round,
-                    how,
-                    result: "found".into(),
-                    said: Default::default(),
-                    usage: Usage::default(),
-                }));
+                let how = match words.get(1).copied() {
+                    Some("stopped") => How::Stopped,
+                    Some("failed") => How::Failed,
+                    Some("limit") => How::Limit,
+                    _ => How::Completed,
+                };
+                self.decide(Command::Report(task_report(first.expect("a task"), round(words, 1), how)));
             }
             // What typed words come to: `expand e1 needs read`, `expand e1 words`, `expand e1 sub sub`, `expand e1 direct`, `by=plan`, `allows=ask`.
             "expand" => self.expand(words),
@@ -256,6 +261,54 @@ impl Play {
                 let step = self.session.steps();
                 let wanted = Box::new(Wanted { consented: true, ..wanted(&call, "agent", "{}") });
                 self.decide(Command::Subtask { step, author: "scout".into(), wanted, notes: Vec::new() });
+            }
+            _ => self.in_background(verb, words),
+        }
+    }
+
+    /// What goes on beside the turn: tasks that are waited for or woken, shells, models that stand in, answers that are late.
+    fn in_background(&mut self, verb: &str, words: &[&str]) {
+        let first = words.first().copied();
+        let task = || SessionId::new(first.expect("a task"));
+        let call = |play: &Self| {
+            let named = words.iter().find(|word| word.starts_with('c') && word[1..].parse::<u32>().is_ok());
+            named.map(|call| CallId::new(*call)).or_else(|| play.first_call(|state| *state == CallState::Running)).expect("a call")
+        };
+        match verb {
+            // The first running call, or the one named, waits for a task: `await t1`, `await t1 c3 until=500`.
+            "await" => {
+                let until = words.iter().find_map(|word| word.strip_prefix("until=")).map(|at| Timestamp(at.parse().expect("a time")));
+                self.decide(Command::Await { call: call(self), task: task(), until });
+            }
+            "lapse" => self.decide(Command::Lapse { call: call(self), outcome: Outcome::done("it still runs") }),
+            // Words for a task: `wake t1`, `wake t1 round=3`.
+            "wake" => {
+                let spawn = Box::new(spawn(&format!("msg_{}", task()), false));
+                self.decide(Command::Wake { task: task(), round: round(words, 2), spawn });
+            }
+            "noticed" => self.decide(Command::Noticed { task: task() }),
+            // A call leaves something running: `keep`, `keep c2`; it ends: `keptended c2`, `keptended c2 silent`.
+            "keep" => self.decide(Command::Keep { call: call(self), title: "npm run dev".into() }),
+            "keptended" => {
+                let said = (!words.contains(&"silent")).then(|| Text::from("[shell done]"));
+                self.decide(Command::Report(Report::KeptEnded { call: call(self), words: said }));
+            }
+            "fallbacks" => self.fallbacks = words.iter().map(|word| (*word).to_owned()).collect(),
+            // Another model answers: `model two`; its own again: `model own`.
+            "model" => {
+                let model = first.filter(|word| *word != "own").map(str::to_owned);
+                self.decide(Command::ChangeModel { model, why: "it was told to".into() });
+            }
+            // The last ask of the log is answered, open or not: `late yes session`, `late no why`, `late words blue`.
+            "late" => {
+                let asked = |record: &Record| if let Event::Asked { ask, .. } = &record.event { Some(ask.clone()) } else { None };
+                let ask = self.log.iter().rev().find_map(asked).expect("an ask");
+                let answer = match first {
+                    Some("yes") => Answer::Yes { scope: serde_json::from_value(words[1].into()).expect("a scope") },
+                    Some("no") => Answer::No { say: words[1..].join(" ") },
+                    _ => Answer::Words { say: words[1..].join(" ") },
+                };
+                self.decide(Command::Answer { ask, answer, by: By::User });
             }
             other => panic!("no such word: {other}"),
         }
@@ -395,6 +448,9 @@ impl Play {
         if let Some(hold) = session.hold() {
             parts.push(format!("held: {}", plain(&hold)));
         }
+        if let Some(stand_in) = session.stand_in() {
+            parts.push(format!("on {}", stand_in.model));
+        }
         let round = session.round();
         parts.push(format!("round {} {}", round.number, if round.open { "open".into() } else { plain(&round.how) }));
         parts.join(" | ")
@@ -411,6 +467,7 @@ impl Play {
             Effect::RunCall { call } => format!("run {call}{star}"),
             Effect::Watch { task, round } => format!("watch {task}/{round}"),
             Effect::StopTask { task, round } => format!("stop {task}/{round}"),
+            Effect::Mind { call } => format!("mind {call}"),
             Effect::Conclude { round } => format!("conclude {round}"),
         }
     }
@@ -419,6 +476,26 @@ impl Play {
     pub fn last_facts(&self) -> String {
         self.facts.iter().map(fact_word).collect::<Vec<_>>().join(", ")
     }
+}
+
+/// `round=2` among the words.
+fn round(words: &[&str], else_round: u64) -> u64 {
+    words.iter().find_map(|word| word.strip_prefix("round=")).map_or(else_round, |round| round.parse().expect("a round"))
+}
+
+/// The end of a round, in other words for each who hears of it.
+pub fn task_report(task: &str, round: u64, how: How) -> Report {
+    Report::TaskEnded(Box::new(TaskReport {
+        task: SessionId::new(task),
+        round,
+        how,
+        result: "found".into(),
+        notice: format!("[task {task}] found").into(),
+        said: Text::default(),
+        awaited: Vec::new(),
+        usage: Usage::default(),
+        effort: Effort::default(),
+    }))
 }
 
 fn failure_words(failure: ModelFailure) -> String {
@@ -476,7 +553,7 @@ pub fn fact_word(event: &Event) -> String {
         Event::Interrupted { hold, .. } => format!("interrupted {}", plain(hold)),
         Event::Resumed { .. } => "resumed".into(),
         Event::TookOver { calls } => format!("took over {calls}"),
-        Event::LimitReached { limit, .. } => format!("limit {}", plain(limit)),
+        Event::LimitReached { limit, own, .. } => format!("limit {}{}", plain(limit), if *own { " own" } else { "" }),
         Event::TaskStarted { task, wait, .. } => format!("{task} started{}", if *wait { ", awaited" } else { "" }),
         Event::TaskEnded { task, round, how, to, .. } => {
             let to = match to {
@@ -486,6 +563,12 @@ pub fn fact_word(event: &Event) -> String {
             };
             format!("{task}/{round} {} to {to}", plain(how))
         }
+        Event::TaskResumed { task, round, .. } => format!("{task}/{round} resumed"),
+        Event::TaskAwaited { task, call, .. } => format!("{call} awaits {task}"),
+        Event::Unqueued { entry } => format!("{entry} unqueued"),
+        Event::Kept { call, .. } => format!("{call} kept"),
+        Event::KeptEnded { call, entry, .. } => format!("kept {call} over, {}", if entry.is_some() { "to queue" } else { "in silence" }),
+        Event::ModelChanged { model, .. } => format!("on {}", model.as_deref().unwrap_or("its own")),
         Event::Detached { task } => format!("{task} detached"),
         Event::TaskStopped { task, by, .. } => format!("{task} stopped by {}", plain(by)),
         Event::Ended { round, how, .. } => format!("ended {round} {}", plain(how)),

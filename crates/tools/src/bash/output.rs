@@ -97,6 +97,25 @@ impl Output {
         Ok(News { text: found.text(&self.path), to: at, end })
     }
 
+    /// The last of what was printed, of long output from the beginning of a line on.
+    pub(super) fn tail(&self, max: usize) -> Tail {
+        let end = self.bytes();
+        let from = end.saturating_sub(max as u64);
+        let bytes = match window(&self.path, from, max, &self.private) {
+            Ok(bytes) => bytes,
+            Err(error) => return Tail { text: format!("(the output cannot be read: {error})"), before: 0 },
+        };
+        let cut = if from == 0 { None } else { bytes.iter().position(|byte| *byte == b'\n').map(|at| at + 1) };
+        let start = cut.filter(|start| *start < bytes.len()).unwrap_or(0);
+        let mut text = clean(&bytes[start..]);
+        if max < text.len() {
+            // Bytes that were no letters have grown in cleaning.
+            let from = text.char_indices().map(|(at, _)| at).find(|at| text.len() - at <= max).unwrap_or(0);
+            text.drain(..from);
+        }
+        Tail { text, before: from + start as u64 }
+    }
+
     /// What was printed since the last time, or the latest of it.
     pub(super) fn next_piece(&mut self) -> Option<String> {
         let end = self.bytes();
@@ -139,6 +158,13 @@ impl Output {
             }
         }
     }
+}
+
+/// The end of an output.
+pub(super) struct Tail {
+    pub(super) text: String,
+    /// So many bytes were printed before it.
+    pub(super) before: u64,
 }
 
 /// What is new in an output.
@@ -274,6 +300,25 @@ mod tests {
         let (_folder, output) = output(&[0xff; 29_000]);
         let kept = output.finish();
         assert!(kept.text.len() <= SHOWN_BYTES_MAX && kept.path.is_some());
+    }
+
+    #[test]
+    fn a_tail_begins_with_a_line_and_has_a_bound() {
+        let table: [(&str, &str, u64); 6] = [
+            ("", "", 0),
+            ("short\n", "short\n", 0),
+            ("one\ntwo\nthree\n", "two\nthree\n", 4),
+            ("a line without any end", "hout any end", 10),
+            ("0123456789abcdef\n", "56789abcdef\n", 5),
+            ("xyz\n\x1b[31mred\n", "red\n", 4),
+        ];
+        for (printed, text, before) in table {
+            let (_folder, output) = output(printed.as_bytes());
+            let tail = output.tail(12);
+            assert_eq!((tail.text.as_str(), tail.before), (text, before), "{printed:?}");
+        }
+        let (_folder, output) = output(&[0xff; 900]);
+        assert!(output.tail(200).text.len() <= 200);
     }
 
     #[test]

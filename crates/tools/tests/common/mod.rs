@@ -2,6 +2,8 @@
 // Each test file uses a part of this.
 #![allow(dead_code, unreachable_pub)]
 
+pub mod delegate;
+
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -23,6 +25,8 @@ pub struct Office {
     pub shown: Arc<Shown>,
     pub stop: Arc<StopSign>,
     pub keeper: Arc<Keeper>,
+    /// To whom tools delegate, and who keeps what goes on.
+    pub desk: Arc<delegate::Desk>,
     /// One set for the whole session, as in a run.
     pub tools: Vec<Arc<dyn Tool>>,
 }
@@ -84,15 +88,6 @@ pub fn fresh_call() -> CallId {
     CallId::new(format!("call_test_{}_{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed)))
 }
 
-/// Nobody to delegate to.
-struct Alone;
-
-impl posse_session::Delegate for Alone {
-    fn spawn<'a>(&'a self, _: &'a CallId, errand: posse_session::Errand) -> BoxFuture<'a, String> {
-        Box::pin(async move { format!("nobody does {errand:?}") })
-    }
-}
-
 impl Office {
     pub fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
@@ -102,16 +97,17 @@ impl Office {
         let keeper = keeper();
         let workspace = LocalWorkspace::new(&root, &root, Arc::clone(&keeper)).unwrap().with_readable_roots([spool.clone()]);
         let (shown, stop) = (Arc::new(Shown::default()), Arc::new(StopSign::default()));
+        let desk = Arc::new(delegate::Desk::default());
         let context = ToolContext {
             session: SessionId::new("ses_1"),
             workspace: Arc::new(workspace),
             live: shown.clone(),
             stop: stop.clone(),
-            delegate: Arc::new(Alone),
+            delegate: desk.clone(),
             spool,
             memory: Arc::default(),
         };
-        Self { folder, root, context, shown, stop, keeper, tools: posse_tools::builtin() }
+        Self { folder, root, context, shown, stop, keeper, desk, tools: posse_tools::builtin() }
     }
 
     pub fn tool(&self, name: &str) -> Arc<dyn Tool> {

@@ -1,0 +1,274 @@
+//! What sessions of a tree may know of one another: who there is, by which name, and how far each has come.
+//!
+//! Made from the logs' views; nothing here is remembered.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use posse_context::story;
+use posse_session::{Kind, Session, SessionId, Summary, TaskEnd, TaskView};
+
+use crate::{
+    hub::read,
+    spill::{read_all, restore},
+    tree::{Attended, Tree},
+    work::Started,
+};
+
+/// Tasks that a refusal names.
+const NAMED_MAX: usize = 10;
+
+/// What a reader gets of a task's story at once: the end of it. The output file has all.
+const STORY_BYTES_MAX: usize = 32 * 1024;
+
+/// How often somebody looks whether a task's first step has started.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// How far somebody may reach.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// Those it has started, and those they have.
+    Below,
+    /// Everybody in the tree but its root.
+    Tree,
+}
+
+impl Tree {
+    async fn summaries(&self) -> Result<Vec<Summary>, String> {
+        self.world.log.summaries(Some(&self.owner.root)).await.map_err(|error| error.to_string())
+    }
+
+    /// The task that an id, the start of one, or a name means. A name means the last that was given it, one's own first.
+    pub(crate) async fn find(&self, from: &SessionId, wanted: &str, reach: Reach) -> Result<Summary, String> {
+        let all = self.summaries().await?;
+        let (wanted, parents) = (wanted.trim(), parents(&all));
+        let reachable: Vec<&Summary> =
+            all.iter().filter(|summary| is_task(summary) && (reach == Reach::Tree || is_below(&parents, &summary.session, from))).collect();
+        let by_id = || reachable.iter().find(|summary| summary.session.as_str() == wanted);
+        let by_name = || {
+            let (own, others): (Vec<&Summary>, Vec<&Summary>) = all.iter().partition(|summary| summary.session == *from);
+            let mut named = own.into_iter().chain(others).flat_map(|summary| summary.named.iter().rev());
+            named.find_map(|(name, task)| (name == wanted).then(|| reachable.iter().find(|summary| summary.session == *task))?)
+        };
+        let by_start = || {
+            let mut starting =
+                reachable.iter().filter(|summary| wanted.len() > "ses_".len() && summary.session.as_str().starts_with(wanted));
+            starting.next().filter(|_| starting.next().is_none())
+        };
+        if let Some(found) = by_id().or_else(by_name).or_else(by_start) {
+            return Ok((*found).clone());
+        }
+        if wanted == self.owner.root.as_str() || *from == SessionId::new(wanted) {
+            return Err(format!("`{wanted}` is not a task of yours. What you answer reaches whoever called you."));
+        }
+        let names = names(&all);
+        let mut known: Vec<String> = reachable
+            .iter()
+            .rev()
+            .map(|summary| match names.get(&summary.session) {
+                Some(name) => format!("{name} = {} ({})", summary.session, summary.status.word()),
+                None => format!("{} ({})", summary.session, summary.status.word()),
+            })
+            .collect();
+        let more = known.len().saturating_sub(NAMED_MAX);
+        known.truncate(NAMED_MAX);
+        let known = match (known.is_empty(), more) {
+            (true, _) => "There are no tasks yet.".to_owned(),
+            (false, 0) => format!("There are: {}.", known.join(", ")),
+            (false, more) => format!("There are: {} and {more} older ones.", known.join(", ")),
+        };
+        Err(format!("There is no task with the id or name `{wanted}`. {known}"))
+    }
+
+    /// How a session signs what it says to others.
+    pub(crate) async fn speaker(&self, session: &SessionId) -> Result<String, String> {
+        let all = self.summaries().await?;
+        let own = all.iter().find(|summary| summary.session == *session);
+        let agent = own.map(|summary| summary.agent.clone()).unwrap_or_default();
+        Ok(match names(&all).get(session) {
+            Some(name) => format!("{name} ({agent}, {session})"),
+            None => format!("{agent} ({session})"),
+        })
+    }
+
+    pub(crate) async fn name_of(&self, task: &Summary) -> Result<Option<String>, String> {
+        Ok(names(&self.summaries().await?).remove(&task.session))
+    }
+
+    /// Whether an open task of the tree has this name.
+    pub(crate) async fn named_and_open(&self, name: &str) -> Result<Option<SessionId>, String> {
+        let all = self.summaries().await?;
+        let named = all.iter().flat_map(|summary| &summary.named).filter(|(known, _)| known == name).map(|(_, task)| task);
+        let mut open = named.filter(|task| all.iter().any(|summary| summary.session == **task && !summary.is_over()));
+        Ok(open.next().cloned())
+    }
+
+    /// Whether a task is open in a session that is run right now.
+    pub(crate) fn open_in(&self, parent: &SessionId, task: &SessionId) -> bool {
+        self.seen(parent).is_some_and(|session| session.tasks().contains_key(task))
+    }
+
+    pub(crate) fn seen(&self, session: &SessionId) -> Option<Arc<Session>> {
+        self.route(session)?.seen.borrow().clone().ok().flatten()
+    }
+
+    /// A task at this moment; with the end of its story since a place, if one is asked for.
+    pub(crate) async fn view(&self, task: &Summary, since: Option<u64>) -> Result<TaskView, String> {
+        let all = self.summaries().await?;
+        // It may have gone on since it was found.
+        let task = all.iter().find(|summary| summary.session == task.session).unwrap_or(task);
+        let mut view = self.bare_view(task, &names(&all));
+        if let Some(since) = since {
+            let log = &*self.world.log;
+            let mut records = read_all(log, &task.session, since).await.map_err(|error| error.to_string())?;
+            restore(log, &mut records).await.map_err(|error| error.to_string())?;
+            view.next = records.last().map_or(since, |record| record.seq);
+            view.text = tail(records.iter().filter_map(story).collect());
+        }
+        if task.is_over() {
+            let (session, _) = read(&*self.world.log, &task.session).await.map_err(|error| error.to_string())?;
+            let attended = self.result(&session).await.map_err(|error| error.to_string())?;
+            view.effort = attended.effort;
+            view.end = Some(self.described_end(&view, attended));
+        }
+        Ok(view)
+    }
+
+    /// A task and the whole end of its story.
+    pub(crate) async fn view_of(&self, task: &SessionId) -> Result<TaskView, String> {
+        let all = self.summaries().await?;
+        let found = all.iter().find(|summary| summary.session == *task).ok_or_else(|| format!("{task} has not begun"))?;
+        self.view(found, Some(0)).await
+    }
+
+    /// Everybody below a session, in the order in which they were started.
+    pub(crate) async fn views_below(&self, session: &SessionId) -> Result<Vec<TaskView>, String> {
+        let all = self.summaries().await?;
+        let (names, parents) = (names(&all), parents(&all));
+        let mut below: Vec<&Summary> =
+            all.iter().filter(|summary| is_task(summary) && is_below(&parents, &summary.session, session)).collect();
+        below.sort_by(|one, other| one.session.cmp(&other.session));
+        Ok(below.into_iter().map(|summary| self.bare_view(summary, &names)).collect())
+    }
+
+    fn bare_view(&self, task: &Summary, names: &HashMap<SessionId, String>) -> TaskView {
+        let waits_for_model = || self.seen(&task.session).is_some_and(|session| session.waits_for_model());
+        let waits =
+            match task.asks.first() {
+                Some(ask) => {
+                    let touch = ask.decision.touch.as_ref();
+                    Some(touch.map_or("a person's permission".to_owned(), |touch| {
+                        format!("a person's permission: {}({})", touch.key, touch.pattern)
+                    }))
+                }
+                None if !task.is_over() && waits_for_model() => Some(format!("its turn to call {}", task.model)),
+                None => None,
+            };
+        TaskView {
+            name: names.get(&task.session).cloned(),
+            agent: task.agent.clone(),
+            description: described(task).to_owned(),
+            status: task.status,
+            end: None,
+            text: String::new(),
+            next: task.head,
+            steps: task.steps,
+            usage: task.usage,
+            effort: posse_session::Effort {
+                calls: task.calls,
+                millis: u64::try_from(task.updated.since(task.began).as_millis()).unwrap_or(u64::MAX),
+            },
+            output: self.world.outputs.path(&task.session),
+            waits,
+            last_action: task.last_action.clone(),
+            task: task.session.clone(),
+        }
+    }
+
+    fn described_end(&self, view: &TaskView, attended: Attended) -> TaskEnd {
+        let Attended { how, texts, reasoning, error, usage, effort, by } = attended;
+        TaskEnd {
+            task: view.task.clone(),
+            name: view.name.clone(),
+            agent: view.agent.clone(),
+            description: view.description.clone(),
+            how,
+            by,
+            texts,
+            reasoning,
+            error,
+            note: String::new(),
+            wire_id: String::new(),
+            usage,
+            effort,
+            output: view.output.clone(),
+        }
+    }
+
+    /// How a task ended, for the tool of the call that started it.
+    pub(crate) fn end_of(&self, task: &SessionId, started: &Started, attended: Attended) -> TaskEnd {
+        let Attended { how, texts, reasoning, error, usage, effort, by } = attended;
+        let spawn = &started.spawn;
+        TaskEnd {
+            task: task.clone(),
+            name: spawn.name.clone(),
+            agent: spawn.agent.clone(),
+            description: spawn.description.clone(),
+            how,
+            by,
+            texts,
+            reasoning,
+            error,
+            note: spawn.note.clone(),
+            wire_id: started.wire_id.clone(),
+            usage,
+            effort,
+            output: self.world.outputs.path(task),
+        }
+    }
+
+    /// Ready when a task's first step of this round has started, with the time of that.
+    pub(crate) async fn has_begun(&self, task: &SessionId) -> tokio::time::Instant {
+        loop {
+            let began = self.seen(task).and_then(|session| session.round().began.filter(|_| session.round().open));
+            if let Some(began) = began {
+                let ago = self.world.clock.now().since(began);
+                let now = tokio::time::Instant::now();
+                return now.checked_sub(ago).unwrap_or(now);
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+}
+
+fn is_task(summary: &Summary) -> bool {
+    matches!(summary.kind, Some(Kind::Task | Kind::Fork | Kind::Teammate))
+}
+
+fn parents(all: &[Summary]) -> HashMap<&SessionId, &SessionId> {
+    all.iter().filter_map(|summary| Some((&summary.session, summary.parent.as_ref()?))).collect()
+}
+
+/// Whether one session is below another.
+fn is_below(parents: &HashMap<&SessionId, &SessionId>, session: &SessionId, above: &SessionId) -> bool {
+    let parent = |of: &&SessionId| parents.get(*of).copied();
+    std::iter::successors(parent(&session), parent).take(parents.len()).any(|ancestor| ancestor == above)
+}
+
+/// The names that tasks have been given.
+fn names(all: &[Summary]) -> HashMap<SessionId, String> {
+    all.iter().flat_map(|summary| &summary.named).map(|(name, task)| (task.clone(), name.clone())).collect()
+}
+
+/// What a task is about, without who does it.
+fn described(task: &Summary) -> &str {
+    task.title.strip_suffix(&format!(" (@{} subagent)", task.agent)).unwrap_or(&task.title)
+}
+
+/// The last of a story that is too long to be read at once.
+fn tail(text: String) -> String {
+    if text.len() <= STORY_BYTES_MAX {
+        return text;
+    }
+    let at = text.ceil_char_boundary(text.len() - STORY_BYTES_MAX);
+    format!("(earlier lines are in the output file)\n{}", &text[at..])
+}
