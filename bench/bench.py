@@ -19,7 +19,7 @@ TICK = os.sysconf("SC_CLK_TCK")
 PEERS = ["floor", "posse", "codex", "pi", "opencode", "qwen", "gemini", "kimi", "mini"]
 NOISY = 0.35  # cores used by others during a run above which it is not counted
 SLACK = 0.02  # CPU seconds: the kernel counts in ticks of 10 ms, so short runs need room
-SUBAGENTS = ["posse", "floor", "codex", "opencode", "qwen", "gemini", "kimi"]
+SUBAGENTS = ["posse", "posse_bg", "floor", "codex", "opencode", "qwen", "gemini", "kimi"]
 
 # test name -> (prompt, response delay in ms, time limit in s)
 TESTS = {

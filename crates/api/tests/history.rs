@@ -1,4 +1,5 @@
 //! The history of a task from two logs: where each end went, or why nobody has heard of it. CC-265, CC-272.
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 mod support;
 

@@ -332,11 +332,15 @@ impl Desk {
         if let Ok(Some(session)) = &left
             && !self.how.quiet
         {
-            let (tasks, shells) = (session.tasks().len(), session.kept().len());
+            let counted = |count: usize, what: &str| match count {
+                0 => None,
+                1 => Some(format!("1 {what}")),
+                more => Some(format!("{more} {what}s")),
+            };
+            let left = [counted(session.tasks().len(), "task"), counted(session.kept().len(), "shell")];
+            let left = left.into_iter().flatten().collect::<Vec<_>>().join(" and ");
             let id = session.id();
-            to_stderr(&format!(
-                "posse: not waiting for {tasks} background tasks and {shells} shells; `posse sessions resume {id}` goes on with the tasks"
-            ));
+            to_stderr(&format!("posse: not waiting for {left} in the background; `posse sessions resume {id}` goes on with it"));
         }
         handle.pause(PAUSE_MAX).await;
         left.transpose()

@@ -144,6 +144,36 @@ impl Mail {
     }
 }
 
+/// What a turn of the loop has taken in, and who waits for it to be durable.
+#[derive(Default)]
+struct Taken {
+    letters: Vec<LetterId>,
+    done: Vec<oneshot::Sender<Result<(), RunError>>>,
+    kept: Vec<oneshot::Sender<()>>,
+    woken: Vec<oneshot::Sender<Result<Woken, String>>>,
+    finish: Vec<oneshot::Sender<bool>>,
+}
+
+impl Taken {
+    /// Everything is durable: whoever hears of it may rely on it. Answers whether the run ends here.
+    fn answer(self, at_rest: bool) -> bool {
+        for done in self.done {
+            let _ = done.send(Ok(()));
+        }
+        for done in self.kept {
+            let _ = done.send(());
+        }
+        for answer in self.woken {
+            let _ = answer.send(Ok(Woken::Works));
+        }
+        let ends = at_rest && !self.finish.is_empty();
+        for done in self.finish {
+            let _ = done.send(at_rest);
+        }
+        ends
+    }
+}
+
 /// What others may see of a run: the session as of the last append (nothing before the first turn of the loop),
 /// or why the run ended.
 pub(crate) type Seen = Result<Option<Arc<Session>>, RunError>;
@@ -233,92 +263,15 @@ impl Run {
         let now = self.world.clock.now();
         // Whoever spoke for one turn is gone when it is over: nothing between turns is judged by its rights.
         self.step_back().await?;
-        let (mut letters, mut done, mut finish) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut woken, mut kept) = (Vec::new(), Vec::new());
+        let mut taken = Taken::default();
         if mail.iter().any(Mail::brings_calls) {
             self.learn_grants().await;
         }
         let mut draft = self.session.draft(BatchId::fresh(&*self.world.ids), now);
         for piece in mail {
-            let command = match piece {
-                Mail::Report { key, mut report, end } => {
-                    self.under_way.remove(&key);
-                    // Settled before anything else begins: the next step may be part of the same append.
-                    match &mut *report {
-                        Report::Reply { step, usage, .. } => self.settle(*step, *usage, true),
-                        Report::ModelFailed { step, usage, .. } => self.settle(*step, *usage, false),
-                        Report::TaskEnded(ended) => self.word_for_waiters(draft.session(), ended, end),
-                        Report::CallFinished { call, .. } => {
-                            if let Some(task) = self.reads.remove(call) {
-                                draft.decide(Command::Noticed { task }, &self.given(now));
-                            }
-                        }
-                        _ => {}
-                    }
-                    Command::Report(*report)
-                }
-                Mail::Await { call, task, wait, gone } => {
-                    if !draft.session().tasks().contains_key(&task) {
-                        let _ = gone.send(());
-                        continue;
-                    }
-                    Command::Await { call, task, until: Some(now.plus(wait)) }
-                }
-                Mail::Read { call, task } => {
-                    self.reads.insert(call, task);
-                    continue;
-                }
-                Mail::Kept { call, title, over, done: recorded } => {
-                    self.kept.insert(call.clone(), Mutex::new(over));
-                    kept.push(recorded);
-                    Command::Keep { call, title }
-                }
-                Mail::Wake { task, entry, letter, answer } => match self.wake(draft.session(), &task, &entry).await {
-                    Ok(Some(command)) => {
-                        letters.extend(letter);
-                        woken.push(answer);
-                        command
-                    }
-                    Ok(None) => {
-                        let _ = answer.send(Ok(Woken::Already));
-                        continue;
-                    }
-                    Err(words) => {
-                        let _ = answer.send(Err(words));
-                        continue;
-                    }
-                },
-                Mail::Pause { done: asks } => {
-                    self.pauses.get_or_insert_default().push(asks);
-                    continue;
-                }
-                Mail::Broken(error) => return Err(error),
-                Mail::Errand { call, errand, refused } => match self.commission(&draft, &call, *errand).await {
-                    Ok(command) => command,
-                    Err(words) => {
-                        // Nobody listening means that the call has ended.
-                        let _ = refused.send(words);
-                        continue;
-                    }
-                },
-                Mail::Finish { done: asks } => {
-                    finish.push(asks);
-                    continue;
-                }
-                Mail::Wish { command: Command::Say(entry), done: waits, .. } if !draft.session().queue().accepts(&entry.source) => {
-                    // A letter that does not fit stays where it is; its sender waits or takes it back.
-                    if let Some(waits) = waits {
-                        let _ = waits.send(Err(RunError::QueueFull));
-                    }
-                    continue;
-                }
-                Mail::Wish { command, letter, done: waits } => {
-                    letters.extend(letter);
-                    done.extend(waits);
-                    self.prepare(command).await
-                }
-            };
-            draft.decide(command, &self.given(now));
+            for command in self.take(piece, &draft, &mut taken, now).await? {
+                draft.decide(command, &self.given(now));
+            }
         }
         for report in self.overdue() {
             draft.decide(Command::Report(report), &self.given(now));
@@ -330,29 +283,100 @@ impl Run {
             draft.decide(command, &self.given(now));
         }
         self.begin(&mut draft, now).await;
-        self.commit(draft, letters).await?;
+        self.commit(draft, std::mem::take(&mut taken.letters)).await?;
         self.match_to();
         self.put_down();
         // Said after the facts that explain it.
         if let Some((why, until)) = self.waits.take() {
             self.world.live.of(self.session.id(), &self.pulse).show(Progress::Waiting { why, until });
         }
-        // Whoever hears of it may rely on it.
-        for waits in done {
-            let _ = waits.send(Ok(()));
-        }
-        for recorded in kept {
-            let _ = recorded.send(());
-        }
-        for answer in woken {
-            let _ = answer.send(Ok(Woken::Works));
-        }
-        let at_rest = self.session.is_settled() && self.under_way.is_empty();
-        let ends = at_rest && !finish.is_empty();
-        for asks in finish {
-            let _ = asks.send(at_rest);
-        }
-        Ok(ends)
+        Ok(taken.answer(self.session.is_settled() && self.under_way.is_empty()))
+    }
+
+    /// What a piece of mail wishes for. Who is to be answered when that is durable is kept in `taken`.
+    async fn take(&mut self, piece: Mail, draft: &Draft, taken: &mut Taken, now: Timestamp) -> Result<Vec<Command>, RunError> {
+        let command = match piece {
+            Mail::Report { key, mut report, end } => {
+                self.under_way.remove(&key);
+                // Settled before anything else begins: the next step may be part of the same append.
+                let read = match &mut *report {
+                    Report::Reply { step, usage, .. } => {
+                        self.settle(*step, *usage, true);
+                        None
+                    }
+                    Report::ModelFailed { step, usage, .. } => {
+                        self.settle(*step, *usage, false);
+                        None
+                    }
+                    Report::TaskEnded(ended) => {
+                        self.word_for_waiters(draft.session(), ended, end);
+                        None
+                    }
+                    Report::CallFinished { call, .. } => self.reads.remove(call),
+                    _ => None,
+                };
+                // The notice goes only after the result that tells the same.
+                let noticed = read.map(|task| Command::Noticed { task });
+                return Ok(std::iter::once(Command::Report(*report)).chain(noticed).collect());
+            }
+            Mail::Await { call, task, wait, .. } if draft.session().tasks().contains_key(&task) => {
+                Command::Await { call, task, until: Some(now.plus(wait)) }
+            }
+            Mail::Await { gone, .. } => {
+                let _ = gone.send(());
+                return Ok(Vec::new());
+            }
+            Mail::Read { call, task } => {
+                self.reads.insert(call, task);
+                return Ok(Vec::new());
+            }
+            Mail::Kept { call, title, over, done } => {
+                self.kept.insert(call.clone(), Mutex::new(over));
+                taken.kept.push(done);
+                Command::Keep { call, title }
+            }
+            Mail::Wake { task, entry, letter, answer } => match self.wake(draft.session(), &task, &entry).await {
+                Ok(Some(command)) => {
+                    taken.letters.extend(letter);
+                    taken.woken.push(answer);
+                    command
+                }
+                other => {
+                    let _ = answer.send(other.map(|_| Woken::Already));
+                    return Ok(Vec::new());
+                }
+            },
+            Mail::Pause { done } => {
+                self.pauses.get_or_insert_default().push(done);
+                return Ok(Vec::new());
+            }
+            Mail::Broken(error) => return Err(error),
+            Mail::Errand { call, errand, refused } => match self.commission(draft, &call, *errand).await {
+                Ok(command) => command,
+                Err(words) => {
+                    // Nobody listening means that the call has ended.
+                    let _ = refused.send(words);
+                    return Ok(Vec::new());
+                }
+            },
+            Mail::Finish { done } => {
+                taken.finish.push(done);
+                return Ok(Vec::new());
+            }
+            Mail::Wish { command: Command::Say(entry), done, .. } if !draft.session().queue().accepts(&entry.source) => {
+                // A letter that does not fit stays where it is; its sender waits or takes it back.
+                if let Some(done) = done {
+                    let _ = done.send(Err(RunError::QueueFull));
+                }
+                return Ok(Vec::new());
+            }
+            Mail::Wish { command, letter, done } => {
+                taken.letters.extend(letter);
+                taken.done.extend(done);
+                self.prepare(command).await
+            }
+        };
+        Ok(vec![command])
     }
 
     /// Looks at the calls that the owner before had judged and not started. What cannot be looked at now fails when it runs.

@@ -1,6 +1,6 @@
 //! What the user set in motion directly: agents that are called without asking a model, and turns that another agent answers.
 
-use posse_session::{Birth, CallId, Command, Draft, Look, Part, Session, Text, Timestamp, Touch, Turn, Wanted};
+use posse_session::{Birth, CallId, Command, Draft, Look, Part, Recipe, Session, Text, Timestamp, Touch, Turn, Wanted};
 use serde_json::json;
 
 use crate::{
@@ -130,6 +130,11 @@ pub(crate) fn spoken_by(outfits: &dyn Outfits, birth: &Birth, speaker: &Turn) ->
         }
         made => made,
     };
-    let recipe = recipe.map_err(OpenError::Outfit)?;
+    // Another model for the same agent leaves everything else as it was recorded, whatever its definition says today.
+    let recipe = match (recipe, &speaker.agent) {
+        (Ok(named), None) => Recipe { model: named.model, ..birth.recipe.clone() },
+        (Err(_), None) => birth.recipe.clone(),
+        (named, Some(_)) => named.map_err(OpenError::Outfit)?,
+    };
     Ok((Birth { recipe, ..birth.clone() }, note))
 }

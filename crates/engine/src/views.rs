@@ -5,7 +5,7 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use posse_context::story;
-use posse_session::{Kind, Session, SessionId, Summary, TaskEnd, TaskView};
+use posse_session::{Kind, Session, SessionId, Spawn, Summary, TaskEnd, TaskView};
 
 use crate::{
     hub::read,
@@ -128,7 +128,9 @@ impl Tree {
             let (session, _) = read(&*self.world.log, &task.session).await.map_err(|error| error.to_string())?;
             let attended = self.result(&session).await.map_err(|error| error.to_string())?;
             view.effort = attended.effort;
-            view.end = Some(self.described_end(&view, attended));
+            let (name, description) = (view.name.clone(), view.description.clone());
+            let spawn = Spawn { name, description, ..Spawn::bare(view.agent.clone()) };
+            view.end = Some(self.end_of(&task.session, &Started { spawn, wire_id: String::new() }, attended));
         }
         Ok(view)
     }
@@ -181,26 +183,6 @@ impl Tree {
             waits,
             last_action: task.last_action.clone(),
             task: task.session.clone(),
-        }
-    }
-
-    fn described_end(&self, view: &TaskView, attended: Attended) -> TaskEnd {
-        let Attended { how, texts, reasoning, error, usage, effort, by } = attended;
-        TaskEnd {
-            task: view.task.clone(),
-            name: view.name.clone(),
-            agent: view.agent.clone(),
-            description: view.description.clone(),
-            how,
-            by,
-            texts,
-            reasoning,
-            error,
-            note: String::new(),
-            wire_id: String::new(),
-            usage,
-            effort,
-            output: view.output.clone(),
         }
     }
 

@@ -122,18 +122,24 @@ impl Tree {
             let _ = until.await;
         }
         let mut seen = run.route().seen;
-        loop {
+        let broken = loop {
             let at_rest = match &*seen.borrow_and_update() {
                 Ok(session) => session.as_ref().is_some_and(|session| session.is_settled()),
-                Err(_) => break,
+                Err(error) => break Some(error.clone()),
             };
             if at_rest && run.finish().await {
-                break;
+                break None;
             }
             if !at_rest && seen.changed().await.is_err() {
-                break;
+                break None;
             }
             tokio::task::yield_now().await;
+        };
+        if let Some(error) = broken {
+            // The log cannot be written, or is another's now: nobody of the tree can rely on it, and no watch would say so.
+            for route in self.routes_but(&session) {
+                let _ = route.mail.send(Mail::Broken(error.clone())).await;
+            }
         }
         drop(run);
         drop(visit);

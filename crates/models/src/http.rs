@@ -129,7 +129,7 @@ impl Endpoint {
         }
         let failure = failure::of_status(status.as_u16(), &said);
         let advice = failure::advice(failure, status.as_u16(), &said, &self.key_place);
-        let words = [format!("HTTP {status}"), said.message, advice].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>();
+        let words = [status_words(status), said.message, advice].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>();
         ModelError { retry_after, ..ModelError::new(failure, words.join("; ")) }
     }
 
@@ -332,6 +332,14 @@ fn build_client(road: Road) -> reqwest::Result<Client> {
     let builder = if road.is_loopback { builder.no_proxy() } else { builder };
     let builder = if road.is_encrypted { builder } else { builder.tls_certs_only([]) };
     builder.build()
+}
+
+/// `HTTP 503 Service Unavailable`; a status that has no name has none here.
+fn status_words(status: reqwest::StatusCode) -> String {
+    match status.canonical_reason() {
+        Some(reason) => format!("HTTP {} {reason}", status.as_u16()),
+        None => format!("HTTP {}", status.as_u16()),
+    }
 }
 
 #[cfg(test)]

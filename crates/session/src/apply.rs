@@ -137,21 +137,7 @@ impl Session {
             | Event::TaskEnded { .. }
             | Event::Detached { .. }
             | Event::TaskStopped { .. } => self.apply_task(record),
-            Event::Unqueued { entry } => drop(self.queue.take(std::slice::from_ref(entry))),
-            Event::Kept { call, title } => {
-                self.kept.insert(call.clone(), title.clone());
-                self.open_round();
-            }
-            Event::KeptEnded { call, words, entry } => {
-                self.kept.remove(call);
-                if let Some(entry) = entry {
-                    self.push_notice(entry, Source::Shell { call: call.clone() }, words, record.seq);
-                }
-            }
-            Event::ModelChanged { model, .. } => {
-                self.stand_in = model.clone().map(|model| StandIn { model, since: record.at });
-                (self.retry.kind, self.retry.count) = (None, 0);
-            }
+            Event::Unqueued { .. } | Event::Kept { .. } | Event::KeptEnded { .. } | Event::ModelChanged { .. } => self.apply_beside(record),
             Event::Revoked { ask, .. } => self.grants.retain(|granted| granted.ask != *ask),
             Event::Undone { paths, .. } => {
                 let room = UNDONE_MAX.saturating_sub(self.undone.len());
@@ -332,6 +318,28 @@ impl Session {
                     let by_who = if *by == By::User { Hold::StoppedByUser } else { Hold::StoppedByModel };
                     open.stopped = Some((*by, hold.unwrap_or(by_who)));
                 }
+            }
+            _ => {}
+        }
+    }
+
+    /// What happens beside the turn: to the queue, to what runs on, to who answers.
+    fn apply_beside(&mut self, record: &Record) {
+        match &record.event {
+            Event::Unqueued { entry } => drop(self.queue.take(std::slice::from_ref(entry))),
+            Event::Kept { call, title } => {
+                self.kept.insert(call.clone(), title.clone());
+                self.open_round();
+            }
+            Event::KeptEnded { call, words, entry } => {
+                self.kept.remove(call);
+                if let Some(entry) = entry {
+                    self.push_notice(entry, Source::Shell { call: call.clone() }, words, record.seq);
+                }
+            }
+            Event::ModelChanged { model, .. } => {
+                self.stand_in = model.clone().map(|model| StandIn { model, since: record.at });
+                (self.retry.kind, self.retry.count) = (None, 0);
             }
             _ => {}
         }

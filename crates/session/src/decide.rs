@@ -514,7 +514,7 @@ impl Session {
         }
         // What had been left running ended with the process that ran it.
         for (call, title) in &self.kept {
-            let entry = self.hold.is_none().then(|| EntryId::fresh(given.ids));
+            let entry = Some(EntryId::fresh(given.ids));
             events.push(Event::KeptEnded { call: call.clone(), words: words::lost_shell(title).into(), entry });
         }
         if matches!(events.first(), Some(Event::TookOver { .. })) && TAKEOVERS_MAX <= self.takeovers + 1 {

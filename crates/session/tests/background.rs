@@ -299,6 +299,22 @@ fn esc_leaves_the_background_alone() {
     );
 }
 
+/// A task that is ended has nobody left who would hear of what it leaves running: Esc ends that too.
+#[test]
+fn esc_ends_what_a_task_has_in_the_background() {
+    let mut task = Play::empty();
+    task.decide(Command::Create(Box::new(created(Kind::Task, "ses_r", Some("ses_r"), Vec::new()))));
+    task.run("say prompt; step; reply +agent +bash; start; keep c2; spawn t1 bg; finish c2 ok; step; reply; esc");
+    assert_eq!(task.last_facts(), "interrupted esc, t1 stopped by user, kept c2 over, in silence");
+    task.run("esc");
+    assert_eq!(task.last_facts(), "", "told once is told");
+    // The end of what it had below does not wake it, and whoever speaks to it does.
+    task.run("ended t1 stopped; conclude");
+    assert_eq!((task.session.hold(), task.session.is_settled()), (Some(Hold::Esc), true));
+    task.run("say agent");
+    assert_eq!(task.session.hold(), None);
+}
+
 #[test]
 fn a_stop_or_a_limit_ends_what_runs_in_the_background() {
     for (stop, fact, by) in [
@@ -390,8 +406,7 @@ fn a_shell_outlives_its_call() {
             ("takeover; takeover", ""),
             ("takeover; keptended c1", ""),
             ("step; takeover", "took over 0, kept c1 over, to queue"),
-            // Who is held is not woken by it.
-            ("step; esc; takeover", "kept c1 over, in silence"),
+            ("step; esc; takeover", "kept c1 over, to queue"),
         ],
     );
     states(

@@ -49,10 +49,9 @@ impl Team {
 
     /// Whether anybody waits for a task.
     pub(crate) fn set_background(&mut self, task: &SessionId, background: bool) {
-        if background {
-            self.background.insert(task.clone())
-        } else {
-            self.background.remove(task)
+        match background {
+            true => self.background.insert(task.clone()),
+            false => self.background.remove(task),
         };
     }
 

@@ -346,12 +346,27 @@ fn lines_on_stderr_mark_background_tasks_and_say_what_is_waited_for() {
     let world = one(&gate);
     let run = world.start(&["run", "go"]);
     assert!(run.wait_for_err("waiting for 1 task in the background", LONG), "{}", run.err_so_far());
+    // Long enough for it to be said again, if it were.
+    std::thread::sleep(Duration::from_millis(300));
     gate.open();
     let done = run.wait(LONG).expect_code(0);
     let lines = err_lines(&done);
     assert!(lines.contains(&"  ● general \"digger\"  dig deep (background)"), "{}", done.err);
     assert!(lines.iter().any(|line| line.starts_with("  ✓ general \"digger\"  dig deep (background)  ")), "{}", done.err);
     assert_eq!(lines.iter().filter(|line| line.contains("waiting for")).count(), 1, "{}", done.err);
+}
+
+/// On a terminal the picture says so too, and what is waited for stays above it.
+#[test]
+fn on_a_terminal_who_works_in_the_background_is_marked() {
+    let gate = Gate::default();
+    let world = one(&gate);
+    let terminal = world.command(&["run", "go"]).env("TERM", "xterm").at_terminal();
+    terminal.sees("● general \"digger\"  dig deep (background)");
+    terminal.sees("waiting for 1 task in the background (Ctrl-C leaves it open)");
+    gate.open();
+    let done = terminal.wait().expect_code(0);
+    assert!(done.err.contains("✓ general \"digger\"  dig deep (background)"), "{}", done.err);
 }
 
 /// CC-123, CC-124: the turn ends by Ctrl-C; what runs in the background stays open, and a resume goes on with it.

@@ -8,6 +8,7 @@ mod agents;
 mod asks;
 mod background;
 mod checked;
+mod claude;
 mod commands;
 mod config;
 mod definitions;

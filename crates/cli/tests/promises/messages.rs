@@ -212,7 +212,7 @@ fn a_letter_to_a_process_that_dies_is_delivered_by_its_sender() {
     gate.open();
     let done = sender.wait(LONG).expect_code(0);
     assert!(done.err.contains("no process runs"), "{done:?}");
-    let said = world.model.requests().iter().filter(|seen| prompt(seen) == "dig").map(|seen| all_texts(seen)).last().unwrap();
+    let said = world.model.requests().iter().filter(|seen| prompt(seen) == "dig").map(|seen| all_texts(seen)).next_back().unwrap();
     assert_eq!(said.matches("dig on").count(), 1, "{said}");
     let left = world.processes_left_after(std::time::Duration::from_secs(10));
     assert!(left.is_empty(), "{left:?}");
@@ -260,4 +260,51 @@ fn in_the_claude_dialect_a_message_needs_a_summary() {
     let told = done.out.split_once("I was told: ").unwrap_or_else(|| panic!("{}", done.out)).1;
     assert!(told.contains("look right") && !told.contains("look left"), "{}", done.out);
     assert!(done.out.contains("summary"), "the refusal says what is missing: {}", done.out);
+}
+
+/// Two levels down, and nobody runs the tree: whoever started it hears of it, and so does nobody else.
+#[test]
+fn a_task_of_a_task_is_reached_and_its_own_caller_hears_of_it() {
+    let chief = json!({"mode": "subagent", "prompt": "You pass it on.", "permission": {"task": "allow"}});
+    let world = World::with().config("agent", json!({ "chief": chief })).script(|seen: &Seen| match (prompt(seen), seen.steps()) {
+        ("go", 0) => Answer::calls([launch("manage", "manage it", json!({"subagent_type": "chief", "run_in_background": false}))]),
+        ("manage it", 0) => Answer::calls([launch("dig deep", "dig", json!({"name": "digger", "run_in_background": false}))]),
+        ("go", _) => Answer::text("All done."),
+        ("manage it", 1) => Answer::text("Managed."),
+        ("manage it", _) => Answer::text(&format!("Managed again: {}", seen.user_texts().last().unwrap())),
+        (_, 0) => Answer::text("I dug."),
+        (_, _) => Answer::text(&format!("Again: {}", seen.user_texts().last().unwrap())),
+    });
+    world.run(&["go"]).expect_code(0);
+    let done = world.posse(&["tasks", "send", "digger", "dig on"]).expect_code(0);
+    let digger = world.model.requests().into_iter().rfind(|seen| prompt(seen) == "dig").unwrap();
+    assert!(all_texts(&digger).contains("dig on"), "{done:?}");
+    let chief = world.model.requests().into_iter().rfind(|seen| prompt(seen) == "manage it").unwrap();
+    assert!(all_texts(&chief).contains("[task digger completed]") && all_texts(&chief).contains("Again: dig on"), "{}", all_texts(&chief));
+    let open: Vec<Value> = crate::background::tasks(&world).into_iter().filter(|task| task["status"] != "completed").collect();
+    assert_eq!(open, Vec::<Value>::new(), "everything has come to rest");
+    let told = world.posse(&["why", "digger"]).expect_code(0).out;
+    assert!(
+        told.contains("round 2") && told.contains("again by a message of you") && told.contains("the notice was taken at step"),
+        "{told}"
+    );
+}
+
+/// The owner dies while it is told to stop somebody: the stop holds all the same.
+#[test]
+fn a_stop_for_a_process_that_dies_is_recorded_by_its_sender() {
+    let gate = Gate::default();
+    let world = one(&gate);
+    let run = world.start(&["run", "go"]);
+    task_in(&world, "dig deep", "running");
+    run.signal(rustix::process::Signal::STOP);
+    let mut sender = world.start(&["tasks", "stop", "digger"]);
+    // It waits for an answer as long as that process lives.
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    assert!(!sender.has_ended(), "{}", sender.out_so_far());
+    run.kill();
+    let done = sender.wait(LONG).expect_code(0);
+    assert!(done.out.contains("nothing of it will go on by itself"), "{done:?}");
+    gate.open();
+    assert_eq!(task_in(&world, "dig deep", "stopped")["stopped_by"], "user");
 }
