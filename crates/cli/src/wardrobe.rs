@@ -13,7 +13,8 @@ use posse_context::Instruction;
 use posse_engine::{Outfit, Outfits};
 use posse_models::Explorer;
 use posse_session::{
-    Agent, Asking, Birth, Head, Limits, Mode, Model, Params, Recipe, Rule, Rules, SessionId, Tool, Touch, Verdict, Voice, Workspace, judge, key_of,
+    Agent, Asking, Birth, Head, Limits, Mode, Model, Params, Recipe, Rule, Rules, SessionId, Tool, Touch, Verdict, Voice, Workspace, judge,
+    key_of,
 };
 use posse_tools::{Callable, Delegation, Dialect, FoundSkill, Keeper, LocalWorkspace, Shells, SkillTool, Standing, Switches, messengers};
 
@@ -302,7 +303,7 @@ impl Wardrobe {
             detach_after: self.config.auto_background_after(),
             background: self.config.background(),
             own_limits: Limits { cost_usd: limits.cost_usd, tokens: limits.tokens, ..Limits::default() },
-            fallbacks: self.fallbacks(&agent, &birth.recipe.model),
+            fallbacks: self.fallbacks(&agent),
             calls_max: CALLS_MAX,
             depth_max,
             children_max: limits.children,
@@ -313,11 +314,11 @@ impl Wardrobe {
     }
 
     /// Who answers when an agent's own model is overloaded; what cannot be used is named and passed over.
-    fn fallbacks(&self, agent: &Agent, own: &str) -> Vec<String> {
+    fn fallbacks(&self, agent: &Agent) -> Vec<String> {
         let mut models: Vec<String> = Vec::new();
         for named in self.config.fallbacks_for(agent) {
             match self.usable(&named) {
-                Ok(model) if model == own || models.contains(&model) => {}
+                Ok(model) if models.contains(&model) => {}
                 Ok(model) => models.push(model),
                 Err(words) => self.report(&format!("posse: {}: fallback of {}: {words}", agent.origin, agent.name)),
             }
@@ -401,6 +402,10 @@ impl Outfits for Wardrobe {
             _ => parent.model.clone(),
         };
         self.model(&name)?;
+        if let Some(isolation) = &agent.isolation {
+            let words = "it is not built yet, so the agent works in the folder of its caller";
+            self.report(&format!("posse: {}: `isolation: {isolation}` of {}: {words}", agent.origin, agent.name));
+        }
         Ok(self.recipe_of(agent, name))
     }
 

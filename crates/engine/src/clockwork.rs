@@ -22,6 +22,9 @@ impl Run {
     pub(crate) fn learn_of_task(&mut self, event: &Event) {
         match event {
             Event::TaskStarted { task, spawn, call, .. } => {
+                if let Some(name) = &spawn.name {
+                    self.tree.note_name(name, task);
+                }
                 let wire_id = self.inputs.get(call).map(|input| input.wire_id.clone()).unwrap_or_default();
                 self.errands.insert(task.clone(), Started { spawn: spawn.clone(), wire_id });
             }
@@ -29,7 +32,8 @@ impl Run {
                 let wire_id = self.errands.get(task).map(|known| known.wire_id.clone()).unwrap_or_default();
                 self.errands.insert(task.clone(), Started { spawn: spawn.clone(), wire_id });
             }
-            Event::TaskEnded { task, .. } => {
+            Event::TaskEnded { task, round, .. } => {
+                self.told.insert(task.clone(), *round);
                 if let Some(known) = self.errands.get_mut(task) {
                     known.spawn.prompt = Text::default();
                 }
@@ -102,9 +106,22 @@ impl Run {
         self.session.birth().is_some_and(|birth| birth.parent.is_some())
     }
 
-    /// Since when this round of a task, or this turn of a root, has been going on.
-    fn going_since(&self, session: &Session) -> Option<Timestamp> {
-        if self.is_task() { session.round().began.filter(|_| session.round().open) } else { session.turn_began() }
+    /// Which stretch of work the clock measures: the round of a task, the turn of a root.
+    fn stretch(&self, session: &Session) -> Option<u64> {
+        if self.is_task() {
+            let round = session.round();
+            round.began.filter(|_| round.open).map(|_| round.number)
+        } else {
+            session.turn_began().map(|began| began.0)
+        }
+    }
+
+    /// Lets the clock run or stand. A session that waits for a person or for its turn to call a model uses up no time.
+    pub(crate) fn wind(&mut self) {
+        let session = &self.session;
+        let waits = session.waits_for_model() || (session.open_asks().next().is_some() && !Self::is_at_work(session));
+        let (stretch, runs) = (self.stretch(session), !waits && session.hold().is_none());
+        self.stopwatch.show(stretch, runs);
     }
 
     /// Whether a model or a tool is at work, which would show something now and then.
@@ -113,13 +130,13 @@ impl Run {
     }
 
     /// The deadline that has passed, if one has. A session that is held or only waits for others has none.
-    pub(crate) fn out_of_time(&self, session: &Session, now: Timestamp) -> Option<Command> {
+    pub(crate) fn out_of_time(&self, session: &Session) -> Option<Command> {
         if session.hold().is_some() {
             return None;
         }
         let (wall, idle) = (self.outfit.wall, self.outfit.idle);
         let shown = |limit: Duration| shown(limit);
-        let (limit, words) = if self.going_since(session).is_some_and(|since| wall <= now.since(since)) {
+        let (limit, words) = if self.stretch(session).is_some() && wall <= self.stopwatch.spent() {
             (Limit::Wall, format!("the time limit of {} is used up (limits.wall)", shown(wall)))
         } else if Self::is_at_work(session) && idle <= self.pulse.last().elapsed() {
             (Limit::Idle, format!("nothing happened for {} (limits.idle)", shown(idle)))
@@ -141,7 +158,7 @@ impl Run {
             deadlines.push(if until <= now { Some(Instant::now() + LOOK_AGAIN) } else { at(until) });
         }
         if session.hold().is_none() {
-            deadlines.push(self.going_since(session).and_then(|since| at(since.plus(self.outfit.wall))));
+            deadlines.push(self.stopwatch.rings_at(self.outfit.wall));
             if Self::is_at_work(session) {
                 deadlines.push(Some(self.pulse.last() + self.outfit.idle));
             }
@@ -220,6 +237,36 @@ impl Run {
             Limit::Steps => format!("the limit of {} steps is used up", standing.limits.steps.unwrap_or(0)),
             Limit::Time | Limit::Wall | Limit::Idle => "the time limit is used up".to_owned(),
         }
+    }
+}
+
+/// How long a stretch of work has taken so far, in this process: the time in which nobody ran it does not count.
+#[derive(Default)]
+pub(crate) struct Stopwatch {
+    stretch: Option<u64>,
+    before: Duration,
+    since: Option<Instant>,
+}
+
+impl Stopwatch {
+    fn show(&mut self, stretch: Option<u64>, runs: bool) {
+        if stretch != self.stretch {
+            *self = Self { stretch, ..Self::default() };
+        }
+        match (runs && stretch.is_some(), self.since) {
+            (true, None) => self.since = Some(Instant::now()),
+            (false, Some(since)) => (self.before, self.since) = (self.before + since.elapsed(), None),
+            _ => {}
+        }
+    }
+
+    fn spent(&self) -> Duration {
+        self.before + self.since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+
+    /// When it will have shown so much; never while it stands.
+    fn rings_at(&self, limit: Duration) -> Option<Instant> {
+        self.since.map(|since| since + limit.saturating_sub(self.before))
     }
 }
 

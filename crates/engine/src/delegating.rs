@@ -9,12 +9,12 @@ use std::{
 };
 
 use posse_session::{
-    BoxFuture, CallId, Command, Delegate, Dispatch, Entry, EntryId, Errand, Inquiry, Part, Sent, SessionId, Source, Summary, TaskView,
-    Voice,
+    BoxFuture, CallId, Command, Delegate, Dispatch, Entry, EntryId, Errand, Inquiry, Live as _, Part, Progress, Sent, SessionId, Source,
+    Summary, TaskView, Voice,
 };
 use tokio::sync::{mpsc, oneshot};
 
-use crate::{hub::tell, run::Mail, tree::Tree, views::Reach, work::Desk};
+use crate::{hub::tell, live::SessionLive, run::Mail, tree::Tree, views::Reach, work::Desk};
 
 /// The end of a task is in its own log a moment before its parent knows of it.
 const NEARLY_OVER: Duration = Duration::from_secs(5);
@@ -28,11 +28,12 @@ pub(crate) struct Delegating {
     session: SessionId,
     mail: mpsc::Sender<Mail>,
     tree: Weak<Tree>,
+    live: Arc<SessionLive>,
 }
 
 impl Delegating {
     pub(crate) fn new(desk: &Desk) -> Self {
-        Self { session: desk.session.clone(), mail: desk.mail.clone(), tree: desk.tree.clone() }
+        Self { session: desk.session.clone(), mail: desk.mail.clone(), tree: desk.tree.clone(), live: desk.live.clone() }
     }
 
     fn tree(&self) -> Result<Arc<Tree>, String> {
@@ -56,7 +57,8 @@ impl Delegating {
         };
         let resumed = tree.bring(&found, entry, None).await?;
         let name = tree.name_of(&found).await?;
-        Ok(Sent { output: tree.world.outputs.path(&found.session), task: found.session, name, agent: found.agent, resumed })
+        let own = found.parent.as_ref() == Some(&self.session);
+        Ok(Sent { output: tree.world.outputs.path(&found.session), task: found.session, name, agent: found.agent, resumed, own })
     }
 
     async fn look(&self, call: &CallId, inquiry: Inquiry) -> Result<TaskView, String> {
@@ -83,6 +85,8 @@ impl Delegating {
                 }
                 return Ok(view);
             }
+            // Who waits for another is not idle.
+            self.live.show(Progress::Alive);
             tokio::select! {
                 () = tree.world.log.changed(&found.session, found.head) => {}
                 () = tokio::time::sleep(LOOK_AGAIN) => {}

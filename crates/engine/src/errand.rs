@@ -4,7 +4,7 @@
 
 use posse_session::{
     Admission, Birth, CallId, Command, Draft, Entry, EntryId, Errand, Event, Hold, Kind, Limit, Part, Rules, Session, SessionId, Source,
-    Spawn, Summary,
+    Spawn, Summary, Text,
 };
 
 use crate::{
@@ -19,6 +19,15 @@ const NAME_CHARS_MAX: usize = 64;
 
 /// Tasks that a refusal names.
 const NAMED_MAX: usize = 10;
+
+/// What a wish to wake a task comes to.
+pub(crate) enum Wake {
+    Now(Box<Command>),
+    /// It works, and this session knows.
+    Already,
+    /// It has heard these words, and ended.
+    Heard,
+}
 
 impl Run {
     /// What the call comes to, or why it cannot be.
@@ -98,6 +107,10 @@ impl Run {
         };
         let wire_id = self.inputs.get(call).map(|input| input.wire_id.clone()).unwrap_or_default();
         let started = Started { spawn, wire_id };
+        if background && round == 1 {
+            // The caller is told its path now and may read it before the task has begun: an empty file is better than none.
+            self.world.outputs.begin(&task, "");
+        }
         let launched = background.then(|| self.worded_launch(&task, &started, false));
         Ok(Command::Spawn { call: call.clone(), task, round, spawn: Box::new(started.spawn), launched })
     }
@@ -105,10 +118,10 @@ impl Run {
     /// A name by which a task can be spoken to. Only one task that works has it.
     async fn fitting_name(&self, draft: &Draft, name: Option<&str>) -> Result<Option<String>, String> {
         let Some(name) = name.map(str::trim).filter(|name| !name.is_empty()) else { return Ok(None) };
-        let is_odd = |letter: char| letter.is_control() || letter.is_whitespace();
+        let is_odd = |letter: char| letter.is_control();
         if NAME_CHARS_MAX < name.chars().count() || name.contains(is_odd) || name.starts_with("ses_") || name == "*" {
             return Err(format!(
-                "`{name}` cannot be a task's name: use at most {NAME_CHARS_MAX} letters, digits or dashes without spaces, not beginning with `ses_`."
+                "`{name}` cannot be a task's name: use at most {NAME_CHARS_MAX} letters, digits or dashes, not beginning with `ses_`."
             ));
         }
         // What this session has just started may be in no log yet.
@@ -121,7 +134,7 @@ impl Run {
         let mut own = started.filter(|(task, spawn)| spawn.name.as_deref() == Some(name) && is_open(task)).map(|(task, _)| task.clone());
         let taken = match own.next() {
             Some(task) => Some(task),
-            None => self.tree.named_and_open(name).await?,
+            None => self.tree.named_and_open(name),
         };
         match taken {
             Some(task) => {
@@ -131,28 +144,46 @@ impl Run {
         }
     }
 
-    /// What lets a task of this session work again that has ended. Nothing: it works.
-    pub(crate) async fn wake(&self, session: &Session, task: &SessionId, entry: &Entry) -> Result<Option<Command>, String> {
+    /// What lets a task of this session work again that has ended, or lets this session hear of one that works already.
+    pub(crate) async fn wake(&self, session: &Session, task: &SessionId, entry: Option<&Entry>) -> Result<Wake, String> {
         if session.tasks().contains_key(task) {
-            return Ok(None);
+            return Ok(Wake::Already);
         }
         let (child, _) = read(&*self.world.log, task).await.map_err(|error| error.to_string())?;
-        if child.hold() == Some(Hold::StoppedByUser) && entry.source != Source::User {
-            return Err(stopped_by_user(task));
+        let round = child.round();
+        let Some(entry) = entry else {
+            let heard = self.told.get(task).is_some_and(|told| round.number <= *told);
+            let spawn = Spawn { prompt: Text::default(), entry: EntryId::new(""), by: None, ..self.spawn_of(task, &child)? };
+            let wake = Command::Wake { task: task.clone(), round: round.number, spawn: Box::new(spawn) };
+            return Ok(if heard { Wake::Already } else { Wake::Now(Box::new(wake)) });
+        };
+        for (id, held) in [(task, child.hold()), (session.id(), session.hold())] {
+            if held == Some(Hold::StoppedByUser) && entry.source != Source::User {
+                return Err(stopped_by_user(id));
+            }
+        }
+        if child.queue().knows(&entry.id) {
+            return Ok(Wake::Heard);
         }
         let text = |part: &Part| if let Part::Text { text, .. } = part { text.inline().map(str::to_owned) } else { None };
         let prompt = entry.parts.iter().filter_map(text).collect::<Vec<_>>().join("\n\n");
+        let (entry_id, by) = (entry.id.clone(), Some(entry.source.clone()));
+        let spawn = Spawn { prompt: prompt.into(), entry: entry_id, by, ..self.spawn_of(task, &child)? };
+        let round = if round.open { round.number } else { round.number + 1 };
+        let wake = Command::Wake { task: task.clone(), round, spawn: Box::new(spawn) };
+        Ok(Wake::Now(Box::new(wake)))
+    }
+
+    /// What a task was once started with, without its words.
+    fn spawn_of(&self, task: &SessionId, child: &Session) -> Result<Spawn, String> {
         let birth = child.birth().ok_or_else(|| format!("{task} has not begun"))?;
         let known = self.errands.get(task).map(|known| known.spawn.clone());
-        let agent = birth.recipe.agent.clone();
-        let base =
-            known.unwrap_or_else(|| Spawn { description: birth.title.clone(), tool: self.outfit.delegation.clone(), ..Spawn::bare(agent) });
-        let (entry_id, by) = (entry.id.clone(), Some(entry.source.clone()));
-        let spawn =
-            Spawn { prompt: prompt.into(), entry: entry_id, by, allowed: Vec::new(), named: Vec::new(), note: String::new(), ..base };
-        let round = child.round();
-        let round = if round.open { round.number } else { round.number + 1 };
-        Ok(Some(Command::Wake { task: task.clone(), round, spawn: Box::new(spawn) }))
+        let base = known.unwrap_or_else(|| Spawn {
+            description: birth.title.clone(),
+            tool: self.outfit.delegation.clone(),
+            ..Spawn::bare(birth.recipe.agent.clone())
+        });
+        Ok(Spawn { allowed: Vec::new(), named: Vec::new(), note: String::new(), ..base })
     }
 
     /// The call was judged by the agent it names, and a task keeps its own: they must be one.

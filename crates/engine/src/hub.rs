@@ -197,11 +197,13 @@ async fn take_letters(tree: Weak<Tree>, mut taken: HashSet<LetterId>, mut first:
 
 /// A letter to a session that nobody runs. Words for a task go through its parent; anything else opens it.
 fn take_in(tree: &Arc<Tree>, taken: &mut HashSet<LetterId>, posted: Posted) -> bool {
+    // A tree that is about to be left takes nobody in.
+    let Some(visit) = tree.visit_unless_shut() else { return true };
     if let Letter::Say { entry } = posted.letter.clone()
         && posted.to != tree.owner.root
     {
         taken.insert(posted.id.clone());
-        let (visit, tree) = (tree.visit(), tree.clone());
+        let tree = tree.clone();
         tree.clone().host(async move {
             let summaries = tree.world.log.summaries(Some(&tree.owner.root)).await.unwrap_or_default();
             if let Some(task) = summaries.iter().find(|summary| summary.session == posted.to) {
@@ -216,7 +218,7 @@ fn take_in(tree: &Arc<Tree>, taken: &mut HashSet<LetterId>, posted: Posted) -> b
         Found::Free(seat) => {
             taken.insert(posted.id.clone());
             let letters = vec![(command(&posted), posted.id.clone())];
-            tree.host(tree.clone().receive(tree.visit(), seat, posted.to, letters, None));
+            tree.host(tree.clone().receive(visit, seat, posted.to, letters, None));
             true
         }
         Found::Open(_) | Found::Opening => false,
@@ -249,18 +251,21 @@ pub struct Handle {
 }
 
 /// Brings letters as long as it lives.
-struct Postman(JoinHandle<()>);
+struct Postman(JoinHandle<()>, Weak<Tree>);
 
 impl Drop for Postman {
     fn drop(&mut self) {
         self.0.abort();
+        if let Some(tree) = self.1.upgrade() {
+            tree.send_guests_home();
+        }
     }
 }
 
 impl Handle {
     fn new(run: RunHandle, taken: HashSet<LetterId>) -> Self {
         let first = run.tree().upgrade().map(|tree| tree.visit());
-        let letters = Postman(tokio::spawn(take_letters(run.tree().clone(), taken, first)));
+        let letters = Postman(tokio::spawn(take_letters(run.tree().clone(), taken, first)), run.tree().clone());
         Self { run, letters: Some(letters) }
     }
 
@@ -370,7 +375,16 @@ impl Handle {
 
     /// Ends the run if nothing is left to do. `false`: something came in meanwhile, and it goes on.
     pub async fn finish(&self) -> bool {
-        self.run.finish().await
+        let Some(tree) = self.run.tree().upgrade() else { return true };
+        // From here on letters stay where they are; whoever posted one becomes the owner.
+        if !tree.shut() {
+            return false;
+        }
+        let ended = self.run.finish().await;
+        if !ended {
+            tree.reopen();
+        }
+        ended
     }
 
     /// Ends every run of the tree at once, whatever it does, and waits until they have let go of it.
@@ -378,9 +392,6 @@ impl Handle {
         let tree = self.run.tree().clone();
         let Self { run, letters } = self;
         drop(letters);
-        if let Some(tree) = tree.upgrade() {
-            tree.send_guests_home();
-        }
         run.close().await;
         let gone = async {
             while 0 < tree.strong_count() {

@@ -19,6 +19,8 @@ use posse_session::{
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::{
+    clockwork::Stopwatch,
+    errand::Wake,
     lanes::{Place, Slot, Urgency},
     live::Pulse,
     spill::{Blobs, spill},
@@ -113,7 +115,8 @@ pub(crate) enum Mail {
     /// Words for a task of this session that has ended.
     Wake {
         task: SessionId,
-        entry: Box<Entry>,
+        /// Nothing to say: it works already, and this session is to hear of its end.
+        entry: Option<Box<Entry>>,
         letter: Option<LetterId>,
         answer: oneshot::Sender<Result<Woken, String>>,
     },
@@ -200,6 +203,9 @@ pub(crate) struct Run {
     /// What calls leave running, until somebody minds it. The lock is never contended: it makes the future shareable.
     pub(crate) kept: HashMap<CallId, Mutex<BoxFuture<'static, Option<String>>>>,
     pub(crate) pulse: Pulse,
+    pub(crate) stopwatch: Stopwatch,
+    /// The last round of each task whose end is recorded here.
+    pub(crate) told: HashMap<SessionId, u64>,
     /// Told to put everything down, and who waits for that.
     pub(crate) pauses: Option<Vec<oneshot::Sender<()>>>,
     pub(crate) typing: Typing,
@@ -279,11 +285,14 @@ impl Run {
         for command in self.lapsed(draft.session(), now).await {
             draft.decide(command, &self.given(now));
         }
-        if let Some(command) = self.out_of_time(draft.session(), now) {
+        if let Some(command) = self.out_of_time(draft.session()) {
             draft.decide(command, &self.given(now));
         }
         self.begin(&mut draft, now).await;
         self.commit(draft, std::mem::take(&mut taken.letters)).await?;
+        self.wind();
+        // What was to be kept and is not is let go.
+        self.kept.retain(|call, _| self.session.kept().contains_key(call));
         self.match_to();
         self.put_down();
         // Said after the facts that explain it.
@@ -312,7 +321,7 @@ impl Run {
                         self.word_for_waiters(draft.session(), ended, end);
                         None
                     }
-                    Report::CallFinished { call, .. } => self.reads.remove(call),
+                    Report::CallFinished { call, outcome } => self.reads.remove(call).filter(|_| !outcome.is_error()),
                     _ => None,
                 };
                 // The notice goes only after the result that tells the same.
@@ -335,20 +344,20 @@ impl Run {
                 taken.kept.push(done);
                 Command::Keep { call, title }
             }
-            Mail::Wake { task, entry, letter, answer } => match self.wake(draft.session(), &task, &entry).await {
-                Ok(Some(command)) => {
+            Mail::Wake { task, entry, letter, answer } => match self.wake(draft.session(), &task, entry.as_deref()).await {
+                Ok(Wake::Now(command)) => {
                     taken.letters.extend(letter);
                     taken.woken.push(answer);
-                    command
+                    *command
                 }
                 other => {
-                    let _ = answer.send(other.map(|_| Woken::Already));
+                    let _ = answer.send(other.map(|wake| if matches!(wake, Wake::Heard) { Woken::Heard } else { Woken::Already }));
                     return Ok(Vec::new());
                 }
             },
             Mail::Pause { done } => {
                 self.pauses.get_or_insert_default().push(done);
-                return Ok(Vec::new());
+                Command::PutDown
             }
             Mail::Broken(error) => return Err(error),
             Mail::Errand { call, errand, refused } => match self.commission(draft, &call, *errand).await {
@@ -483,6 +492,7 @@ impl Run {
         (self.wake_at, self.wake_soon) = (None, false);
         let mut place = self.place.take();
         if self.pauses.is_some() {
+            self.granted = None;
             return self.conclude(draft, now);
         }
         // What the kernel says itself brings a call that may begin at once.

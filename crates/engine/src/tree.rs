@@ -56,6 +56,10 @@ pub(crate) struct Tree {
     /// Letters that are on their way in, and sessions that are open for one.
     visits: watch::Sender<usize>,
     guests: Mutex<JoinSet<()>>,
+    /// The owner is about to leave.
+    shut: Mutex<bool>,
+    /// The last task that was given each name.
+    names: Mutex<HashMap<String, SessionId>>,
     /// Somebody else may have left work behind that no watch will find.
     inherited: AtomicBool,
 }
@@ -146,8 +150,26 @@ impl Tree {
             background: Mutex::default(),
             visits: watch::Sender::new(0),
             guests: Mutex::default(),
+            shut: Mutex::default(),
+            names: Mutex::new(so_far.iter().flat_map(|summary| summary.named.iter().cloned()).collect()),
             inherited: AtomicBool::new(!so_far.is_empty()),
         }))
+    }
+
+    /// Takes nobody in any more; `false`: somebody is there.
+    pub(crate) fn shut(&self) -> bool {
+        let mut shut = self.shut.lock().unwrap_or_else(PoisonError::into_inner);
+        *shut = *self.visits.borrow() == 0;
+        *shut
+    }
+
+    pub(crate) fn reopen(&self) {
+        *self.shut.lock().unwrap_or_else(PoisonError::into_inner) = false;
+    }
+
+    pub(crate) fn visit_unless_shut(self: &Arc<Self>) -> Option<Visit> {
+        let shut = self.shut.lock().unwrap_or_else(PoisonError::into_inner);
+        (!*shut).then(|| self.visit())
     }
 
     pub(crate) fn visit(self: &Arc<Self>) -> Visit {
@@ -173,6 +195,16 @@ impl Tree {
 
     pub(crate) fn visits(&self) -> watch::Receiver<usize> {
         self.visits.subscribe()
+    }
+
+    pub(crate) fn note_name(&self, name: &str, task: &SessionId) {
+        self.names.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), task.clone());
+    }
+
+    /// The task of this name, if it is run right now.
+    pub(crate) fn named_and_open(&self, name: &str) -> Option<SessionId> {
+        let task = self.names.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned()?;
+        self.seats().contains_key(&task).then_some(task)
     }
 
     /// Which of a session's tasks nobody waits for.
@@ -324,6 +356,8 @@ impl Tree {
             reads: HashMap::new(),
             kept: HashMap::new(),
             pulse: Pulse::default(),
+            stopwatch: Default::default(),
+            told: HashMap::new(),
             pauses: None,
             typing: Default::default(),
             speaker,
@@ -418,7 +452,7 @@ impl Tree {
         let voice = if source == Source::User { Voice::User } else { Voice::Agent { named: spawn.named.clone() } };
         let entry = Entry {
             // Files that the prompt names are looked up in the child, under its rights.
-            typed: !matches!(source, Source::Agent { .. }) && spawn.prompt.inline().is_some_and(|prompt| prompt.contains('@')),
+            typed: matches!(source, Source::Prompt { .. }) && spawn.prompt.inline().is_some_and(|prompt| prompt.contains('@')),
             source,
             voice,
             allowed: spawn.allowed.clone(),
@@ -461,9 +495,9 @@ impl Tree {
     async fn open_task(self: &Arc<Self>, seat: Reserved, task: &SessionId, entry: &Entry, birth: &TaskBirth) -> Result<Opened, OpenError> {
         match read(&*self.world.log, task).await {
             // It has ended, and only its parent does not know: nobody needs to be made ready for that.
-            Ok((session, _)) if session.is_settled() && session.queue().knows(&entry.id) => Ok(Opened::Over(Box::new(session))),
+            Ok((session, _)) if session.is_settled() && has_heard(&session, entry) => Ok(Opened::Over(Box::new(session))),
             Ok(read) => {
-                let unheard = !read.0.queue().knows(&entry.id);
+                let unheard = !has_heard(&read.0, entry);
                 let then = unheard.then(|| Command::Say(entry.clone())).into_iter().collect();
                 self.open(seat, read, Vec::new(), then, birth.ceiling.clone()).await.map(Opened::Run)
             }
@@ -542,6 +576,11 @@ impl Attended {
     }
 }
 
+/// Whether words have reached a session. Where there were none, there is nothing to hear.
+fn has_heard(session: &Session, entry: &Entry) -> bool {
+    entry.id.as_str().is_empty() || session.queue().knows(&entry.id)
+}
+
 /// Who a session that begins is a task of.
 fn born_of(opening: &[Mail]) -> Option<SessionId> {
     opening.iter().find_map(|mail| match mail {
@@ -557,7 +596,7 @@ async fn follow(route: Route, entry: &Entry) -> Result<Option<Arc<Session>>, Run
     loop {
         let now = seen.borrow_and_update().clone()?;
         if let Some(session) = now {
-            let heard = session.queue().knows(&entry.id);
+            let heard = has_heard(&session, entry);
             if heard && session.is_settled() {
                 return Ok(Some(session));
             }

@@ -94,14 +94,6 @@ impl Tree {
         Ok(names(&self.summaries().await?).remove(&task.session))
     }
 
-    /// Whether an open task of the tree has this name.
-    pub(crate) async fn named_and_open(&self, name: &str) -> Result<Option<SessionId>, String> {
-        let all = self.summaries().await?;
-        let named = all.iter().flat_map(|summary| &summary.named).filter(|(known, _)| known == name).map(|(_, task)| task);
-        let mut open = named.filter(|task| all.iter().any(|summary| summary.session == **task && !summary.is_over()));
-        Ok(open.next().cloned())
-    }
-
     /// Whether a task is open in a session that is run right now.
     pub(crate) fn open_in(&self, parent: &SessionId, task: &SessionId) -> bool {
         self.seen(parent).is_some_and(|session| session.tasks().contains_key(task))

@@ -5,12 +5,13 @@
 
 use std::{sync::Arc, time::Duration};
 
-use posse_session::{Command, Entry, Hold, Kind, LetterId, SessionId, Source, Summary};
+use posse_session::{Birth, BoxFuture, Command, Entry, Hold, Kind, LetterId, Rules, Session, SessionId, Source, Summary};
 use tokio::sync::oneshot;
 
 use crate::{
     hub::read,
     run::{Mail, RunError},
+    spill::restore,
     tree::{Found, Reserved, Route, Tree, Visit},
 };
 
@@ -27,13 +28,17 @@ pub(crate) enum Woken {
     Works,
     /// It works already: whoever runs it is to be told.
     Already,
+    /// It had heard these words already, and ended.
+    Heard,
 }
 
 impl Tree {
     /// Brings words to a task: at its next step if it works, else it works again. `true`: it works again.
     pub(crate) async fn bring(self: &Arc<Self>, task: &Summary, entry: Entry, letter: Option<LetterId>) -> Result<bool, String> {
         loop {
-            if let Some(route) = self.route(&task.session) {
+            if self.is_being_stopped(task) {
+                // What is said now would go down with it: it is said when it has ended.
+            } else if let Some(route) = self.route(&task.session) {
                 if self.seen(&task.session).is_some_and(|session| session.hold() == Some(Hold::StoppedByUser))
                     && entry.source != Source::User
                 {
@@ -47,29 +52,43 @@ impl Tree {
                     Ok(Err(error @ RunError::QueueFull)) => return Err(error.to_string()),
                     _ => {}
                 }
-            } else if !self.expects(&task.session)
-                && let Some(resumed) = self.wake(task, &entry, letter.as_ref()).await?
-            {
-                return Ok(resumed);
+            } else if !self.expects(&task.session) {
+                match self.wake(task, Some(&entry), letter.as_ref()).await? {
+                    Some(Woken::Works) => return Ok(true),
+                    Some(Woken::Heard) => return Ok(false),
+                    Some(Woken::Already) | None => {}
+                }
             }
             tokio::time::sleep(LOOK).await;
         }
     }
 
-    /// Asks the parent of a task that has ended to let it work again. Nothing: somebody was quicker, or nobody answers yet.
-    async fn wake(self: &Arc<Self>, task: &Summary, entry: &Entry, letter: Option<&LetterId>) -> Result<Option<bool>, String> {
+    /// Whether its parent has told a task to stop, and does not know of its end yet.
+    fn is_being_stopped(&self, task: &Summary) -> bool {
+        let parent = task.parent.as_ref().and_then(|parent| self.seen(parent));
+        parent.is_some_and(|parent| parent.tasks().get(&task.session).is_some_and(|open| open.stopped.is_some()))
+    }
+
+    /// Lets the parent of a session that works by itself hear of its end, and with it everybody above.
+    async fn adopt(self: &Arc<Self>, task: &Summary) {
+        while task.parent.as_ref().is_some_and(|parent| !self.open_in(parent, &task.session)) {
+            match self.wake(task, None, None).await {
+                Ok(Some(_)) | Err(_) => return,
+                Ok(None) => tokio::time::sleep(LOOK).await,
+            }
+        }
+    }
+
+    /// Asks the parent of a task that has ended to let it work again. Nothing: nobody answers yet.
+    async fn wake(self: &Arc<Self>, task: &Summary, entry: Option<&Entry>, letter: Option<&LetterId>) -> Result<Option<Woken>, String> {
         let Some(parent) = &task.parent else { return Err(format!("{} is no task", task.session)) };
         let Some((route, _held)) = self.reach(parent).await? else { return Ok(None) };
         let (answer, heard) = oneshot::channel();
-        let wake = Mail::Wake { task: task.session.clone(), entry: Box::new(entry.clone()), letter: letter.cloned(), answer };
+        let wake = Mail::Wake { task: task.session.clone(), entry: entry.cloned().map(Box::new), letter: letter.cloned(), answer };
         if route.mail.send(wake).await.is_err() {
             return Ok(None);
         }
-        match heard.await {
-            Ok(Ok(Woken::Works)) => Ok(Some(true)),
-            Ok(Ok(Woken::Already)) | Err(_) => Ok(None),
-            Ok(Err(words)) => Err(words),
-        }
+        heard.await.map_or(Ok(None), |answer| answer.map(Some))
     }
 
     /// The way to a session, opened for a visit if nobody runs it: it stays open as long as what comes with the way is
@@ -95,7 +114,18 @@ impl Tree {
     }
 
     /// Opens a session that nobody runs, for letters to it or for itself, until it is at rest again.
-    pub(crate) async fn receive(
+    pub(crate) fn receive(
+        self: Arc<Self>,
+        visit: Visit,
+        seat: Reserved,
+        session: SessionId,
+        letters: Vec<(Command, LetterId)>,
+        wanted: Option<Wanted>,
+    ) -> BoxFuture<'static, ()> {
+        Box::pin(self.receive_until_rest(visit, seat, session, letters, wanted))
+    }
+
+    async fn receive_until_rest(
         self: Arc<Self>,
         visit: Visit,
         seat: Reserved,
@@ -104,7 +134,10 @@ impl Tree {
         wanted: Option<Wanted>,
     ) {
         let opened = match read(&*self.world.log, &session).await {
-            Ok(read) => self.open(seat, read, letters, Vec::new(), Vec::new()).await,
+            Ok(read) => {
+                let above = self.rules_above(&read.0).await;
+                self.open(seat, read, letters, Vec::new(), above).await
+            }
             Err(error) => Err(error),
         };
         let run = match opened {
@@ -121,12 +154,18 @@ impl Tree {
             // Whoever wanted it has said what it had to say, or is gone.
             let _ = until.await;
         }
-        let mut seen = run.route().seen;
+        let (mut seen, mut adopted) = (run.route().seen, None);
         let broken = loop {
-            let at_rest = match &*seen.borrow_and_update() {
-                Ok(session) => session.as_ref().is_some_and(|session| session.is_settled()),
-                Err(error) => break Some(error.clone()),
+            let now = match seen.borrow_and_update().clone() {
+                Ok(now) => now,
+                Err(error) => break Some(error),
             };
+            let at_rest = now.as_ref().is_some_and(|session| session.is_settled());
+            if let Some(open) = now.filter(|open| open.round().open && adopted != Some(open.round().number)) {
+                adopted = Some(open.round().number);
+                let parent = open.birth().and_then(|birth| birth.parent.clone());
+                self.adopt(&Summary { parent, ..Summary::new(session.clone()) }).await;
+            }
             if at_rest && run.finish().await {
                 break None;
             }
@@ -151,13 +190,35 @@ impl Tree {
             return;
         }
         let Ok(all) = self.world.log.summaries(Some(&self.owner.root)).await else { return };
-        for left in all.into_iter().filter(|summary| !summary.is_over() && summary.kind != Some(Kind::Internal)) {
+        for left in all.into_iter().filter(|summary| !summary.at_rest && summary.kind != Some(Kind::Internal)) {
             if !self.expects(&left.session)
                 && let Found::Free(seat) = self.seat(&left.session)
             {
                 self.host(self.clone().receive(self.visit(), seat, left.session, Vec::new(), None));
             }
         }
+    }
+}
+
+impl Tree {
+    /// Today's rules of everybody above a session.
+    async fn rules_above(&self, session: &Session) -> Vec<Rules> {
+        let mut above = Vec::new();
+        let mut next = session.birth().and_then(|birth| birth.parent.clone());
+        while let Some(id) = next.take() {
+            let mut first = self.world.log.read(&id, 0, 1).await.unwrap_or_default();
+            if restore(&*self.world.log, &mut first).await.is_err() {
+                // Rules that cannot be read allow nothing.
+                above.push(Rules::denying_all());
+            }
+            let Some(birth) = first.first().and_then(|record| Birth::of(&record.event)) else { break };
+            match self.outfits.outfit(&id, &birth) {
+                Ok(outfit) => above.extend(std::iter::once(outfit.rules).chain(outfit.ceiling)),
+                Err(_) => above.push(Rules::denying_all()),
+            }
+            next = birth.parent;
+        }
+        above
     }
 }
 

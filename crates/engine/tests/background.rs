@@ -225,7 +225,7 @@ async fn an_agent_whose_recipe_says_so_runs_in_the_background_without_being_aske
     }
 }
 
-/// CC-021, CC-039: where background work is switched off nobody is offered it, who asks for it is told, and who would do it
+/// CC-021, CC-039, CC-254: where background work is switched off nobody is offered it, who asks for it is told, and who would do it
 /// by its recipe is waited for.
 #[tokio::test(start_paused = true)]
 async fn where_background_work_is_switched_off_everybody_is_waited_for() {
@@ -235,6 +235,9 @@ async fn where_background_work_is_switched_off_everybody_is_waited_for() {
     let records = office.records().await;
     assert!(outcomes(&records, "agent")[0].starts_with("nothing moved\n\ntask_id: ses_"), "{:?}", outcomes(&records, "agent"));
     assert_eq!(notices(&records), [""; 0]);
+    let child = summaries(&office.memory).await[1].session.clone();
+    let story = office.outputs.0.lock().unwrap()[&child].clone();
+    assert!(story.contains("nothing moved\n") && story.ends_with("-- completed\n"), "who is waited for has a story too: {story}");
     check_tree(&office, "owl").await;
     let offered = office.model.seen()[0].head.tools.iter().find(|spec| spec.name == "agent").unwrap().schema.to_string();
     assert!(!offered.contains("run_in_background"), "{offered}");

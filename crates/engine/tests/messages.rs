@@ -88,7 +88,7 @@ async fn who_works_reads_a_message_before_its_next_step() {
         let below = log(&office.memory, &child).await;
         assert_eq!(outcomes(&below, "slow"), ["slept x"], "the tool was not interrupted");
         let sender = format!("build ({})", office.session);
-        assert_eq!(letters_in(&below), [sender.clone()]);
+        assert_eq!(letters_in(&below), std::slice::from_ref(&sender));
         assert_eq!(count(&below, |event| matches!(event, Event::Ended { .. })), 1, "one round");
         let heard = notices(&records);
         let expected = format!("I read: user: [message from the agent {sender}, not from the user]\n\nmake it blue");
@@ -247,7 +247,7 @@ async fn what_the_user_stopped_only_the_user_wakes() {
     let heard = notices(&records);
     assert!(heard.len() == 1 && heard[0].contains("The user stopped it."), "{heard:?}");
     let refused = format!("error The user stopped the task {child}; only the user can go on with it.");
-    assert_eq!(outcomes(&records, "send_message"), [refused.clone()]);
+    assert_eq!(outcomes(&records, "send_message"), std::slice::from_ref(&refused));
     assert_eq!(outcomes(&records, "agent")[1], refused);
     assert_eq!(summaries(&office.memory).await[1].status, Status::Stopped);
     // The user's own words reach it, through its parent.

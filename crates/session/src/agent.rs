@@ -255,7 +255,8 @@ fn names_tool(written: &str, tool: &str) -> bool {
         // Nobody can use the first without the others.
         "bash" | "shell" => &["bash", "bashoutput", "killshell"],
         "killbash" => &["killshell"],
-        "task" | "agent" => &["task", "agent", "taskoutput", "taskstop", "tasklist"],
+        // Whoever may start somebody is told to go on with it by a message.
+        "task" | "agent" => &["task", "agent", "sendmessage", "taskoutput", "taskstop", "tasklist"],
         "askuserquestion" => &["question"],
         _ => &[],
     };
@@ -323,6 +324,8 @@ mod tests {
             (list(&["MultiEdit"]), &[], "write", false),
             (list(&["Task"]), &[], "agent", true),
             (list(&["Agent(explore)"]), &[], "task", true),
+            (list(&["Agent"]), &[], "SendMessage", true),
+            (list(&["*"]), &["Agent"], "send_message", false),
             (list(&["TodoWrite"]), &[], "todowrite", true),
             (list(&["LS"]), &[], "list", true),
             (list(&["WebFetch"]), &[], "webfetch", true),

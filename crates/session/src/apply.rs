@@ -415,7 +415,10 @@ impl Session {
     fn stand_still(&mut self, hold: Hold, how: How, words: &str) {
         self.cut_short |= self.answering;
         self.answering = false;
-        self.hold = Some(hold);
+        // What the user has stopped stays the user's to lift.
+        if self.hold != Some(Hold::StoppedByUser) {
+            self.hold = Some(hold);
+        }
         (self.round.how, self.round.error) = (how, words.chars().take(ERROR_CHARS_MAX).collect());
     }
 

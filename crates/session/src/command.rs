@@ -111,6 +111,8 @@ pub enum Command {
         call: CallId,
         title: String,
     },
+    /// The process leaves: the step in flight is dropped and stays owed.
+    PutDown,
     /// Another model answers, or the session's own again.
     ChangeModel {
         model: Option<String>,

@@ -9,14 +9,14 @@ use crate::{
     entry::{Entry, Priority, Source},
     event::{Event, Hold},
     grant::{AskedFor, Grant, Granted},
-    ids::{AskId, CallId, EntryId},
+    ids::{AskId, CallId, EntryId, SessionId},
     limit::Limit,
     outcome::{Answer, By, Outcome, Scope},
     part::Part,
     retry::retry_after,
     rule::{Decision, Judgement, Rules, Touch, Verdict, judge, key_of},
     seams::{Finish, Look, ModelFailure},
-    state::{CallState, OpenCall, OpenTask, Session},
+    state::{CallState, OpenCall, OpenStep, OpenTask, Session},
     text::{Text, clip, one_line},
     words,
 };
@@ -86,6 +86,7 @@ impl Session {
             Command::Wake { task, round, spawn } => self.wake(task, round, *spawn),
             Command::Noticed { task } => self.noticed(&task),
             Command::Keep { call, title } => self.keep(call, title),
+            Command::PutDown => self.put_down(given),
             Command::ChangeModel { model, why } => self.change_model(model, why),
             Command::StopTask { task, by } => match self.tasks.get(&task) {
                 Some(open) if open.stopped.is_none() => vec![Event::TaskStopped { task, by, hold: None }],
@@ -133,6 +134,8 @@ impl Session {
                 if self.step.as_ref().is_some_and(|open| open.closing) {
                     let own = self.is_at_step_limit();
                     events.push(Event::LimitReached { limit: Limit::Steps, words: words::STEPS_USED_UP.into(), own });
+                    // Nobody would hear of their ends.
+                    events.extend(self.end_below(By::Kernel, true));
                 }
                 events
             }
@@ -355,6 +358,20 @@ impl Session {
         }
     }
 
+    /// The stream is dropped, and whoever goes on asks again. Nobody died of it.
+    fn put_down(&self, given: &Given) -> Vec<Event> {
+        let open = self.step.as_ref();
+        let put_down = |open: &OpenStep| Event::StepFailed {
+            step: open.step,
+            failure: None,
+            error: words::PUT_DOWN.into(),
+            retry_at: Some(given.now),
+            partial: Text::default(),
+            usage: Default::default(),
+        };
+        open.map(put_down).into_iter().collect()
+    }
+
     /// An answer, and the other asks of this session that it settles too.
     fn answer(&self, ask: &AskId, answer: Answer, by: By) -> Vec<Event> {
         let Some((_, open)) = self.open_asks().find(|(open, _)| *open == ask) else { return self.late_answer(ask, answer, by) };
@@ -414,7 +431,15 @@ impl Session {
 
     /// Ends the turn here: drops the stream, cancels what has not started, tells foreground tasks to stop.
     fn halt(&self, fact: Event, why: &str, partial: Text, by: By) -> Vec<Event> {
-        let hold = if let Event::Interrupted { hold, .. } = &fact { *hold } else { Hold::Limit };
+        let mut fact = fact;
+        let mut hold = if let Event::Interrupted { hold, .. } = &fact { *hold } else { Hold::Limit };
+        // What the user has stopped stays the user's to lift, whoever stops it again.
+        if self.hold == Some(Hold::StoppedByUser) {
+            hold = Hold::StoppedByUser;
+            if let Event::Interrupted { hold: said, .. } = &mut fact {
+                *said = hold;
+            }
+        }
         // Esc leaves what runs in the background alone, and its end may be heard; any other stop ends that too, and so does
         // the end of a task together with its parent.
         let ends_all = hold != Hold::Esc || self.is_task();
@@ -456,15 +481,18 @@ impl Session {
                 CallState::Running | CallState::Stopping | CallState::Waiting { .. } => {}
             }
         }
-        let ends_with_it = |task: &OpenTask| task.stopped.is_none() && (task.foreground || ends_all);
-        for (task, _) in self.tasks.iter().filter(|(_, open)| ends_with_it(open)) {
-            // Who is stopped together with its parent can be gone on with like it.
-            events.push(Event::TaskStopped { task: task.clone(), by, hold: Some(Hold::Esc) });
-        }
-        for call in self.kept.keys().filter(|_| ends_all) {
-            events.push(Event::KeptEnded { call: call.clone(), words: Text::default(), entry: None });
-        }
+        events.extend(self.end_below(by, ends_all));
         events
+    }
+
+    /// Tells what runs below to stop: what is waited for, or all of it.
+    fn end_below(&self, by: By, all: bool) -> Vec<Event> {
+        let ends_with_it = |task: &OpenTask| task.stopped.is_none() && (task.foreground || all);
+        // Who is stopped together with its parent can be gone on with like it.
+        let told = |task: &SessionId| Event::TaskStopped { task: task.clone(), by, hold: Some(Hold::Esc) };
+        let over = |call: &CallId| Event::KeptEnded { call: call.clone(), words: Text::default(), entry: None };
+        let tasks = self.tasks.iter().filter(|(_, open)| ends_with_it(open)).map(|(task, _)| told(task));
+        tasks.chain(self.kept.keys().filter(|_| all).map(over)).collect()
     }
 
     /// A verdict of an earlier owner after today's rules. A person's yes stands against an ask, never against a deny.

@@ -132,8 +132,10 @@ impl Session {
         if !overloaded || (failed < OVERLOADS_MAX && wait <= PATIENCE) {
             return None;
         }
-        let now = self.stand_in.as_ref().and_then(|stand_in| given.fallbacks.iter().position(|model| *model == stand_in.model));
-        given.fallbacks.get(now.map_or(0, |at| at + 1)).cloned()
+        let own = self.birth.as_ref().map(|birth| &birth.recipe.model);
+        let chain: Vec<&String> = given.fallbacks.iter().filter(|model| Some(*model) != own).collect();
+        let now = self.stand_in.as_ref().and_then(|stand_in| chain.iter().position(|model| **model == stand_in.model));
+        chain.get(now.map_or(0, |at| at + 1)).copied().cloned()
     }
 
     /// Whether the end of a task is this call's result.

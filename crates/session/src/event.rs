@@ -341,11 +341,11 @@ pub enum Hold {
     StoppedByModel,
     /// Only the user wakes it.
     StoppedByUser,
-    /// The model fails for good: the user, or a resume.
+    /// The model fails for good: somebody's words, or a resume.
     ModelError,
-    /// Three owners died on it without progress: the user, or a resume.
+    /// Three owners died on it without progress: somebody's words, or a resume.
     TakeOvers,
-    /// A limit ended the turn: the user, or a resume.
+    /// A limit ended the turn: somebody's words, or a resume.
     Limit,
 }
 

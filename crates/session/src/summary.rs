@@ -80,6 +80,9 @@ pub struct Summary {
     /// Why its last round did not end well.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub error: String,
+    /// Its last round is over, and everything below it.
+    #[serde(default)]
+    pub at_rest: bool,
     /// The model is being called.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub in_step: bool,
@@ -148,6 +151,7 @@ impl Summary {
             began: Timestamp::default(),
             last_action: String::new(),
             error: String::new(),
+            at_rest: false,
             in_step: false,
             retry_at: None,
             open_calls: 0,
@@ -257,6 +261,7 @@ impl Summary {
                     How::Limit => Status::Limit,
                 });
                 self.error = clip(error.clone(), SHOWN_BYTES_MAX);
+                self.at_rest = true;
             }
             _ => {}
         }
@@ -272,6 +277,7 @@ impl Summary {
 
     /// Something waits to be said: if nothing went on before, a round begins.
     fn queued(&mut self, at: Timestamp) {
+        self.at_rest = false;
         if self.is_over() {
             self.began = at;
             self.error.clear();
@@ -283,6 +289,7 @@ impl Summary {
     }
 
     fn goes_on(&mut self, at: Timestamp) {
+        self.at_rest = false;
         if self.is_over() {
             self.began = at;
             self.error.clear();

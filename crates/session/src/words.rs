@@ -8,6 +8,7 @@ use crate::{
 };
 
 pub(crate) const INTERRUPTED: &str = "interrupted";
+pub(crate) const PUT_DOWN: &str = "put down, to be gone on with later";
 pub(crate) const SUPERSEDED: &str = "a more urgent message arrived";
 pub(crate) const STEPS_USED_UP: &str = "The step limit is used up; no more tools can be called.";
 pub(crate) const MISFIRES: &str = "Several calls in a row could not be understood. Stop, read the tool's parameters again, and either send one valid call or answer in words.";

@@ -509,7 +509,7 @@ async fn a_stop_is_answered_with_how_the_task_stands() {
     }
     let words = asks(&*tool("TaskStop"), json!({})).await.unwrap_err();
     assert!(words.starts_with("TaskStop: the required parameter `task_id` (a string) is missing"), "{words}");
-    let rest = "with everything below it. A <task-notification> says what it had done; SendMessage can resume it.\ntask_id: ses_7";
+    let rest = "with everything below it. A <task-notification> says to whoever started it what it had done; SendMessage can resume it.\ntask_id: ses_7";
     let rows = [
         ("CC-166", Some(view()), "ses_7", format!("done: Agent \"ses_7\" (review parser bug) is being stopped, {rest}")),
         (

@@ -246,7 +246,8 @@ async fn a_task_that_has_ended_is_read_as_its_notice() {
 #[tokio::test]
 async fn a_stop_is_answered_with_how_the_task_stands() {
     let stop = |view: Option<TaskView>| told("task_stop", json!({"task_id": "ses_7"}), Desk { view, ..Desk::default() });
-    let rest = "with everything below it. A notice says what it had done; send_message can wake it again.\ntask_id: ses_7";
+    let rest =
+        "with everything below it. A notice says to whoever started it what it had done; send_message can wake it again.\ntask_id: ses_7";
     let standing = |status| Some(TaskView { status, name: Some("parser".into()), ..view() });
     let rows = [
         (Some(view()), format!("done: The task ses_7 is being stopped, {rest}")),

@@ -286,7 +286,7 @@ fn a_description_is_for_lists_and_a_prompt_is_all_that_an_agent_hears() {
     }
 }
 
-/// CC-250, CC-281, CC-226, CC-230, CC-237, CC-248, CC-260: what a call was told stays as it was; the end is a message of its own, later.
+/// CC-250, CC-281, CC-226, CC-230, CC-235, CC-237, CC-255, CC-248, CC-260: what a call was told stays as it was; the end is a message of its own, later.
 #[test]
 fn the_first_result_of_a_background_agent_is_never_changed() {
     let gate = Gate::default();
@@ -317,11 +317,13 @@ fn the_first_result_of_a_background_agent_is_never_changed() {
     let heard = notices(last);
     assert_eq!((heard.len(), notices(first).len(), last.messages.last().unwrap().role.as_str()), (1, 0, "user"));
     assert_eq!((element(&heard[0], "task-id"), element(&heard[0], "tool-use-id")), (id_in(launched).as_str(), result(first, 0).0));
-    assert!(result(&asked[2], 1).1.contains("dig"), "CC-255, CC-260: read meanwhile: {:?}", result(&asked[2], 1));
+    assert!(!result(&asked[2], 1).2, "CC-255, CC-260: it can be read at once: {:?}", result(&asked[2], 1));
     let launch = &of_type(&lines, "call_finished")[0]["outcome"]["metadata"];
     let mut fields: Vec<&str> = launch.as_object().unwrap().keys().map(String::as_str).collect();
     fields.sort_unstable();
     assert_eq!(fields, ["agentId", "canReadOutputFile", "description", "outputFile", "prompt", "status"], "CC-230");
+    assert_eq!((text(launch, "agentId"), text(launch, "status")), (id_in(launched).as_str(), "async_launched"));
+    assert_eq!(of_type(&lines, "call_finished")[0]["outcome"]["output"], launched, "CC-235: data for programs, words for the model");
 }
 
 /// CC-106, CC-251, CC-252, CC-253, CC-254, CC-256: while it works, waited for or not, people and scripts see how far it is, a file has its
@@ -544,12 +546,17 @@ fn auditing(script: impl Fn(&Seen) -> Answer + Send + Sync + 'static) -> World {
     world
 }
 
+/// What a conversation began with; of a skill's text the folder it stands in follows.
+fn first_line(seen: &Seen) -> &str {
+    prompt(seen).lines().next().unwrap()
+}
+
 /// CC-003, CC-244: who runs a skill that forks waits for it and has its answer; no model has called for it, and none is asked after it.
 #[test]
 fn a_skill_that_forks_is_run_by_the_user_and_waited_for() {
     let gate = Gate::default();
     let held = gate.clone();
-    let world = auditing(move |seen: &Seen| match (prompt(seen), seen.steps()) {
+    let world = auditing(move |seen: &Seen| match (first_line(seen), seen.steps()) {
         ("Audit the login.", 0) => {
             held.pass();
             Answer::call("bash", json!({"command": "git log --oneline", "description": "d"}))
@@ -564,7 +571,7 @@ fn a_skill_that_forks_is_run_by_the_user_and_waited_for() {
     let lines = run.wait(LONG).expect_code(0).lines();
     assert_eq!(lines.last().unwrap()["result"], "Two holes.");
     let asked = world.model.requests();
-    assert!(asked.iter().all(|seen| prompt(seen) == "Audit the login."), "only the fork's own steps");
+    assert!(asked.iter().all(|seen| first_line(seen) == "Audit the login."), "only the fork's own steps");
     let used = asked.iter().flat_map(|seen| seen.calls()).any(|block| matches!(block, Block::Call { name, .. } if name == "Agent"));
     assert!(!used, "no model has called Agent");
     assert_eq!((of_type(&lines, "task_started").len(), &of_type(&lines, "task_started")[0]["wait"]), (1, &json!(true)));
@@ -575,13 +582,13 @@ fn a_skill_that_forks_is_run_by_the_user_and_waited_for() {
 /// CC-180, CC-181, CC-178: what belonged to one agent is gone with it: skills it had loaded, what it was allowed, files it needed on the way.
 #[test]
 fn what_belonged_to_an_agent_ends_with_it() {
-    let world = auditing(|seen: &Seen| match (prompt(seen), seen.steps()) {
+    let world = auditing(|seen: &Seen| match (first_line(seen), seen.steps()) {
         ("go", 0) => Answer::calls([agent("load", json!({}))]),
         ("go", 1) => Answer::calls([agent("plain", json!({}))]),
         ("load", 0) => Answer::call("skill", json!({"name": "pdf"})),
         ("load" | "Audit it.", 1) | ("list", 1) => Answer::text(seen.last_results()[0]),
         ("Audit it." | "list", 0) => Answer::call("bash", json!({"command": "git log --oneline", "description": "d"})),
-        ("/audit-auth it", _) if seen.user_texts().last() == Some(&"again") => match seen.last_results().first() {
+        (_, _) if seen.user_texts().last() == Some(&"again") => match seen.last_results().first() {
             None => Answer::calls([agent("list", json!({}))]),
             Some(_) => Answer::text("over"),
         },
@@ -607,7 +614,9 @@ fn what_belonged_to_an_agent_ends_with_it() {
     assert!(left.is_empty(), "{left:?}");
     for entry in [forked, later].iter().flat_map(|done| done["tree"].as_array().unwrap()).filter(|entry| entry["kind"] == "task") {
         let folder = output_file(&world, text(entry, "session")).parent().unwrap().to_owned();
-        let names: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        let mut names: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        // What every shell begins with, the same for all.
+        names.retain(|name| name != "startup.sh");
         assert_eq!(names, ["output.txt"], "{entry}");
     }
     assert!(world.processes_left_after(LONG).is_empty());

@@ -9,6 +9,7 @@ mod asks;
 mod background;
 mod checked;
 mod claude;
+mod claude_rights;
 mod commands;
 mod config;
 mod definitions;

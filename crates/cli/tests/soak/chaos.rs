@@ -19,8 +19,8 @@ use crate::{
 /// Far above what anything takes, even on a busy machine: who needs longer hangs.
 const LIFE_MAX: Duration = Duration::from_secs(90);
 
-/// How long a tree may take on the whole, per task. Who needs longer does not come to rest.
-const TREE_MAX_PER_TASK: Duration = Duration::from_secs(12);
+/// How long a tree may take per task once it is left in peace. Who needs longer does not come to rest.
+const TREE_MAX_PER_TASK: Duration = Duration::from_secs(6);
 
 /// Accidents per task.
 const ACCIDENTS_PER_TASK: usize = 2;
@@ -33,6 +33,9 @@ const PEACEFUL_RESUMES_MAX: usize = 6;
 
 /// Milliseconds between two accidents.
 const PAUSE_MAX: u64 = 80;
+
+/// The signal that nobody can catch.
+const SIGKILL: i32 = 9;
 
 /// Points at which a resume may kill itself, and how often one passes them about.
 const POINTS: &[(&str, usize)] = &[("before_append", 40), ("after_append", 40), ("before_spawn", 8), ("after_spawn", 8)];
@@ -112,7 +115,6 @@ struct Life {
     letter: Option<usize>,
     /// We killed it, interrupted it, or told it to die.
     doomed: bool,
-    begun: Instant,
 }
 
 pub(crate) struct Tree<'a> {
@@ -156,11 +158,11 @@ impl<'a> Tree<'a> {
         tree.come_to_rest();
         let violations = verdict::of(world, &tree.root, &tree.letters, &mut tree.tally);
         let about = format!("tree {number} ({})", tree.root);
-        if !violations.is_empty() {
+        violations.into_iter().for_each(|violation| tree.violation(violation));
+        if !tree.tally.violations.is_empty() {
             let history = tree.history.join("\n  ");
             println!("{about}:\n  {history}");
         }
-        tree.tally.violations.extend(violations);
         let named = tree.tally.violations.iter().map(|violation| format!("{about}: {violation}")).collect();
         Tally { violations: named, ..tree.tally }
     }
@@ -173,7 +175,7 @@ impl<'a> Tree<'a> {
         let out = running.out_so_far();
         let after = out.split("\"session\":\"").nth(1).unwrap();
         self.root = after.split('"').next().unwrap().to_owned();
-        self.lives.push(Life { running, what: "run".into(), letter: None, doomed: false, begun: Instant::now() });
+        self.lives.push(Life { running, what: "run".into(), letter: None, doomed: false });
     }
 
     fn note(&mut self, what: String) {
@@ -222,11 +224,7 @@ impl<'a> Tree<'a> {
     fn reap(&mut self) {
         let mut at = 0;
         while at < self.lives.len() {
-            if LIFE_MAX < self.lives[at].begun.elapsed() && !self.complete {
-                let Life { what, running, .. } = self.lives.remove(at);
-                let done = running.wait(Duration::ZERO);
-                self.violation(format!("{what} goes on for more than {LIFE_MAX:?}: {}", tail(&done)));
-            } else if self.lives[at].running.has_ended() {
+            if self.lives[at].running.has_ended() {
                 let life = self.lives.remove(at);
                 self.ended(life);
             } else {
@@ -239,6 +237,7 @@ impl<'a> Tree<'a> {
         let Life { running, what, letter, doomed, .. } = life;
         let done = running.wait(LIFE_MAX);
         self.note(format!("{what} ended: {:?} {:?}{}", done.code, done.signal, if doomed { " (doomed)" } else { "" }));
+        self.tally.kills += usize::from(done.signal == Some(SIGKILL));
         if let (Some(letter), Some(0)) = (letter, done.code) {
             self.letters[letter].confirmed = true;
         }
@@ -266,10 +265,9 @@ impl<'a> Tree<'a> {
             let point = format!("{name}:{}", self.rng.usize(1..=passes));
             command = command.env("POSSE_CRASH_AT", &point);
             what = format!("{what} until {point}");
-            self.tally.kills += 1;
         }
         self.note(what.clone());
-        self.lives.push(Life { running: command.start(), what, letter, doomed: crashes, begun: Instant::now() });
+        self.lives.push(Life { running: command.start(), what, letter, doomed: crashes });
     }
 
     fn resume(&mut self) {
@@ -382,7 +380,6 @@ impl<'a> Tree<'a> {
             life.running.kill();
         }
         let what = format!("killed {} (group: {whole_group})", life.what);
-        self.tally.kills += 1;
         self.note(what);
     }
 

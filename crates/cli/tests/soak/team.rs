@@ -73,7 +73,7 @@ fn root(tree: &str, tasks: usize, seen: &Seen, rng: &mut Rng) -> Answer {
     }
     let count = rng.usize(1..=BATCH_MAX).min(tasks - known.len());
     let mut calls: Vec<Piece> = (0..count).map(|at| launch(&format!("{tree}.{}", asked + at), rng, 5)).collect();
-    if rng.u8(0..3) == 0 {
+    if rng.u8(0..3) != 0 {
         calls.extend(about(&known, tree, &format!("{tree}.s{}", seen.steps()), rng));
     }
     Answer::calls(calls)
@@ -94,12 +94,12 @@ fn agent(seed: u64, name: &str, seen: &Seen, rng: &mut Rng) -> Answer {
     match rng.u8(0..100) {
         0..15 => Answer::call("read", json!({"filePath": "notes.txt", "offset": 1 + step, "limit": 3})),
         15..25 => Answer::calls([work(&format!("{mark}a"), rng), work(&format!("{mark}b"), rng)]),
-        25..35 => Answer::calls([left_running(&mark, rng)]),
-        35..60 if may_delegate => {
+        25..33 => Answer::calls([left_running(&mark, rng)]),
+        33..55 if may_delegate => {
             let count = rng.usize(1..=2);
             Answer::calls((0..count).map(|at| launch(&format!("{name}-{step}{at}"), rng, 3)))
         }
-        60..72 => Answer::calls(about(&known, tree, &mark, rng).into_iter().chain([work(&mark, rng)])),
+        55..75 => Answer::calls(about(&known, tree, &mark, rng).into_iter().chain([work(&mark, rng)])),
         _ => Answer::calls([work(&mark, rng)]),
     }
 }
@@ -123,11 +123,11 @@ fn called(name: &str) -> String {
 
 /// Words to a task, a look at it, its stop; for those without tasks, words to whoever has a name.
 fn about(known: &[String], tree: &str, mark: &str, rng: &mut Rng) -> Vec<Piece> {
-    let somebody = format!("t{tree}-{}", rng.usize(0..9));
+    let somebody = format!("t{tree}-{}", rng.usize(0..8));
     let task = if known.is_empty() { somebody.clone() } else { known[rng.usize(0..known.len())].clone() };
     let piece = match rng.u8(0..10) {
-        0..3 => call("send_message", json!({"to": task, "message": message(mark)})),
-        3..5 => call("send_message", json!({"to": somebody, "message": message(mark)})),
+        0..4 => call("send_message", json!({"to": task, "message": message(mark)})),
+        4 => call("send_message", json!({"to": somebody, "message": message(mark)})),
         5 => call("task_list", json!({})),
         6 => call("task_output", json!({"task_id": task, "block": false})),
         7..9 => call("task_output", json!({"task_id": task, "block": true, "timeout": rng.u64(1..400)})),

@@ -38,20 +38,14 @@ pub(crate) fn of(world: &World, root: &str, letters: &[Letter], tally: &mut Tall
     let mut wrong = Vec::new();
     let logs = read(&exported.lines(), &mut wrong);
     wrong.extend(at_rest(world, root));
-    wrong.extend(families(&logs));
-    wrong.extend(rounds(&logs));
-    wrong.extend(calls(&logs));
-    wrong.extend(launches(&logs));
-    wrong.extend(entries(&logs));
-    wrong.extend(shells(&logs));
+    wrong.extend(does_not_add_up(&logs));
     wrong.extend(letters_of_the_user(&logs, letters, tally));
-    wrong.extend(letters_of_agents(&logs));
     wrong.extend(inbox(world, root));
     tally.started += logs.all("task_started").filter(|(_, event)| event["round"] == 1).count();
     tally.rounds += logs.all("task_started").chain(logs.all("task_resumed")).count();
     tally.events += logs.events().count();
     tally.agents_letters += logs.all("queued").filter(|(_, event)| event["entry"]["source"]["from"] == "agent").count();
-    if let (false, Ok(folder)) = (wrong.is_empty(), std::env::var("POSSE_SOAK_KEEP")) {
+    if let (false, Ok(folder)) = (wrong.is_empty() && tally.violations.is_empty(), std::env::var("POSSE_SOAK_KEEP")) {
         let place = Path::new(&folder).join(format!("{root}.jsonl"));
         let kept = fs::create_dir_all(&folder).and_then(|()| fs::write(&place, &exported.out));
         println!("{}: {kept:?}", place.display());
@@ -59,12 +53,19 @@ pub(crate) fn of(world: &World, root: &str, letters: &[Letter], tally: &mut Tall
     wrong
 }
 
+/// What holds for the logs of any tree at rest.
+fn does_not_add_up(logs: &Logs) -> Vec<String> {
+    [families, rounds, calls, launches, entries, shells, told_twice, letters_of_agents].iter().flat_map(|check| check(logs)).collect()
+}
+
 /// Numbers of a log have no gap.
 fn read(lines: &[Value], wrong: &mut Vec<String>) -> Logs {
     let mut of: BTreeMap<String, Vec<Value>> = BTreeMap::new();
     for line in lines {
         let events = of.entry(line["session"].as_str().unwrap().to_owned()).or_default();
-        events.push(line["event"].clone());
+        let mut event = line["event"].clone();
+        event["at"] = line["at"].clone();
+        events.push(event);
         if line["seq"].as_u64() != Some(events.len() as u64) {
             wrong.push(format!("a gap in a log: {line}"));
         }
@@ -218,6 +219,48 @@ fn held_from(events: &[Value]) -> Option<usize> {
     })
 }
 
+/// Whoever has read how a round ended does not hear it in a notice as well.
+fn told_twice(logs: &Logs) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for (session, events) in &logs.of {
+        let reads: HashSet<&str> = events
+            .iter()
+            .filter(|event| event["type"] == "called" && event["tool"] == "task_output")
+            .map(|event| text(event, "call"))
+            .collect();
+        for (at, event) in events.iter().enumerate() {
+            let Some(task) = (event["type"] == "call_finished" && reads.contains(text(event, "call"))).then(|| over(event)).flatten()
+            else {
+                continue;
+            };
+            let is_of_task = |event: &&Value| text(event, "task") == task;
+            let begins = |event: &Value| matches!(text(event, "type"), "task_started" | "task_resumed");
+            let round = events[..at].iter().filter(is_of_task).rfind(|event| begins(event)).map_or(0, |event| count(event, "round"));
+            let end = events.iter().filter(is_of_task).find(|event| event["type"] == "task_ended" && count(event, "round") == round);
+            let Some(entry) = end.and_then(|end| end["to"]["entry"].as_str()) else { continue };
+            // A task that has just been spoken to may still be shown as it was before: that end is another.
+            let its_own = logs.of.get(task).into_iter().flatten();
+            let mut ends = its_own.filter(|own| own["type"] == "ended" && count(own, "round") == round);
+            if ends.any(|own| count(event, "at") < count(own, "at")) {
+                continue;
+            }
+            let takes = |event: &Value| event["took"].as_array().is_some_and(|took| took.iter().any(|taken| taken == entry));
+            if events[at..].iter().any(takes) {
+                wrong.push(format!("read and told: {session} {}, round {round} of {task}", event["call"]));
+            }
+        }
+    }
+    wrong
+}
+
+/// The task whose end a read has told.
+fn over(read: &Value) -> Option<&str> {
+    let output = read["outcome"]["output"].as_str()?;
+    let (head, _) = output.strip_prefix("[task ")?.split_once(']')?;
+    let is_over = ["completed", "failed", "stopped"].iter().any(|how| head.ends_with(how));
+    output.rsplit_once("task_id: ").filter(|_| is_over).map(|(_, task)| task.lines().next().unwrap_or_default())
+}
+
 /// What a call left running has ended once.
 fn shells(logs: &Logs) -> Vec<String> {
     let mut ends: HashMap<&str, usize> = HashMap::new();
@@ -315,4 +358,90 @@ fn text<'a>(value: &'a Value, key: &str) -> &'a str {
 
 fn count(value: &Value, key: &str) -> u64 {
     value.get(key).and_then(Value::as_u64).unwrap_or(0)
+}
+
+/// A tree of two: every check has something to look at.
+const WHOLE: &str = r#"[
+    ["ses_1", {"type": "created"}],
+    ["ses_1", {"type": "queued", "entry": {"id": "e1", "source": {"from": "user"}, "parts": [{"type": "text", "text": "letter 0"}]}}],
+    ["ses_1", {"type": "step_started", "took": ["e1"]}],
+    ["ses_1", {"type": "called", "call": "c1", "tool": "agent", "input": "{}"}],
+    ["ses_1", {"type": "called", "call": "c2", "tool": "send_message", "input": "{\"message\": \"word 1\"}"}],
+    ["ses_1", {"type": "called", "call": "c3", "tool": "bash", "input": "{}"}],
+    ["ses_1", {"type": "task_started", "call": "c1", "task": "ses_2", "round": 1}],
+    ["ses_1", {"type": "call_finished", "call": "c1", "outcome": {"how": "done"}}],
+    ["ses_1", {"type": "call_finished", "call": "c2", "outcome": {"how": "done"}}],
+    ["ses_1", {"type": "kept", "call": "c3"}],
+    ["ses_1", {"type": "call_finished", "call": "c3", "outcome": {"how": "done"}}],
+    ["ses_1", {"type": "kept_ended", "call": "c3", "entry": "e2"}],
+    ["ses_1", {"type": "step_started", "took": ["e2"]}],
+    ["ses_1", {"type": "task_ended", "task": "ses_2", "round": 1, "to": {"to": "queue", "entry": "e3"}}],
+    ["ses_1", {"type": "step_started", "took": ["e3"]}],
+    ["ses_2", {"type": "created", "parent": "ses_1"}],
+    ["ses_2", {"type": "queued", "entry": {"id": "e4", "source": {"from": "prompt"}, "parts": []}}],
+    ["ses_2", {"type": "step_started", "took": ["e4"]}],
+    ["ses_2", {"type": "queued", "entry": {"id": "e5", "source": {"from": "agent"}, "parts": [{"type": "text", "text": "word 1"}]}}],
+    ["ses_2", {"type": "step_started", "took": ["e5"]}],
+    ["ses_2", {"type": "ended", "round": 1}]
+]"#;
+
+fn of_lines(lines: &[(String, Value)]) -> Logs {
+    let mut of: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+    lines.iter().for_each(|(session, event)| of.entry(session.clone()).or_default().push(event.clone()));
+    Logs { of }
+}
+
+/// A verdict that always says yes is worth nothing: each fact of a whole tree is taken out, and doubled.
+#[test]
+fn the_verdict_notices_every_fact_that_is_missing_or_double() {
+    let whole: Vec<(String, Value)> = serde_json::from_str(WHOLE).unwrap();
+    assert_eq!(does_not_add_up(&of_lines(&whole)), Vec::<String>::new());
+    // Nothing follows from the birth of a session, nor from a shell that is said to be kept twice.
+    let counts = |at: &usize| !matches!(text(&whole[*at].1, "type"), "created" | "kept");
+    for at in (0..whole.len()).filter(counts) {
+        let (mut without, mut double) = (whole.clone(), whole.clone());
+        let fact = without.remove(at);
+        assert!(!does_not_add_up(&of_lines(&without)).is_empty(), "nobody misses {fact:?}");
+        double.insert(at, fact.clone());
+        assert!(!does_not_add_up(&of_lines(&double)).is_empty(), "nobody minds two of {fact:?}");
+    }
+}
+
+/// A read that says how a task ended takes the place of its notice.
+#[test]
+fn the_verdict_notices_an_end_that_is_read_and_told() {
+    let mut whole: Vec<(String, Value)> = serde_json::from_str(WHOLE).unwrap();
+    let read = |output: &str| {
+        let called = serde_json::json!({"type": "called", "call": "c4", "tool": "task_output", "input": "{}"});
+        let finished = serde_json::json!({"type": "call_finished", "call": "c4", "outcome": {"how": "done", "output": output}});
+        [("ses_1".to_owned(), called), ("ses_1".to_owned(), finished)]
+    };
+    let notice = whole.iter().position(|(_, event)| event["took"][0] == "e3").unwrap();
+    let mut early = whole.clone();
+    early.splice(notice..notice, read("[task ses_2 running] dig\n\ntask_id: ses_2\nnext: 1"));
+    assert_eq!(does_not_add_up(&of_lines(&early)), Vec::<String>::new());
+    let mut late = whole.clone();
+    late.splice(notice + 1..notice + 1, read("[task ses_2 completed] dig\n\ntask_id: ses_2"));
+    assert_eq!(does_not_add_up(&of_lines(&late)), Vec::<String>::new(), "reading again what was told is fine");
+    whole.splice(notice..notice, read("[task ses_2 completed] dig\n\ntask_id: ses_2"));
+    assert_eq!(does_not_add_up(&of_lines(&whole)).len(), 1);
+}
+
+/// Words that nobody heard, that were heard twice, by somebody else, or never answered.
+#[test]
+fn the_verdict_notices_what_becomes_of_a_letter() {
+    let whole: Vec<(String, Value)> = serde_json::from_str(WHOLE).unwrap();
+    let letter = |text: &str, to: &str| vec![Letter { text: text.into(), to: to.into(), confirmed: true }];
+    let wrong = |lines: &[(String, Value)], letters: &[Letter]| letters_of_the_user(&of_lines(lines), letters, &mut Tally::default()).len();
+    assert_eq!(wrong(&whole, &letter("letter 0", "ses_1")), 0);
+    assert_eq!(wrong(&whole, &letter("letter 1", "ses_1")), 1, "nobody heard it");
+    assert_eq!(wrong(&whole, &letter("letter 0", "ses_2")), 1, "somebody else heard it");
+    let mut twice = whole.clone();
+    twice.push(("ses_2".into(), whole[1].1.clone()));
+    assert_eq!(wrong(&twice, &letter("letter 0", "ses_1")), 1, "heard twice");
+    let mut unanswered = whole.clone();
+    unanswered.remove(2);
+    assert_eq!(wrong(&unanswered, &letter("letter 0", "ses_1")), 1, "never answered");
+    unanswered.push(("ses_1".into(), serde_json::json!({"type": "interrupted", "by": "user", "hold": "stopped_by_user"})));
+    assert_eq!(wrong(&unanswered, &letter("letter 0", "ses_1")), 0, "the user stopped it afterwards");
 }

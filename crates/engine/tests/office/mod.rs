@@ -82,15 +82,17 @@ impl Tool for Plain {
                 "slow" => {
                     let wait = Duration::from_millis(call.input["ms"].as_u64().unwrap_or(60_000));
                     let beats = async {
-                        // Shows every second that it is alive, if it is told to.
-                        while call.input["beats"] == true {
+                        if call.input["beats"] != true {
+                            std::future::pending::<()>().await;
+                        }
+                        // Shows every second that it is alive.
+                        loop {
                             tokio::time::sleep(Duration::from_secs(1)).await;
                             context.live.show(Progress::Output { call: call.id.clone(), text: "still here".into() });
                         }
-                        std::future::pending::<()>().await
                     };
                     tokio::select! {
-                        () = beats => Outcome::done("never"),
+                        outcome = beats => outcome,
                         () = tokio::time::sleep(wait) => Outcome::done(format!("slept {what}")),
                         () = context.stop.stopped() => Outcome::cancelled("half asleep"),
                     }

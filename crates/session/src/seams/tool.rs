@@ -132,8 +132,10 @@ pub struct Sent {
     pub task: SessionId,
     pub name: Option<String>,
     pub agent: String,
-    /// It had ended or was stopped, and works again: a notice will say when it is done.
+    /// It had ended or was stopped, and works again: whoever started it hears when it is done.
     pub resumed: bool,
+    /// The sender started it.
+    pub own: bool,
     pub output: PathBuf,
 }
 

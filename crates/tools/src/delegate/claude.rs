@@ -146,8 +146,13 @@ pub(super) fn read(view: &TaskView, waited: bool) -> String {
 pub(super) fn sent(sent: &Sent) -> String {
     let (who, id) = (sent.name.as_deref().unwrap_or(sent.task.as_str()), &sent.task);
     if sent.resumed {
+        let then = if sent.own {
+            format!("{MEANWHILE} A <task-notification> comes when it is done.")
+        } else {
+            "Whoever started it is told when it is done, not you: read its output_file for what it does.".to_owned()
+        };
         return format!(
-            "Agent \"{who}\" was not running: it was resumed in the background with your message. {MEANWHILE} A <task-notification> comes when it is done.\n\
+            "Agent \"{who}\" was not running: it was resumed in the background with your message. {then}\n\
             agentId: {id}\n\
             output_file: {}",
             sent.output.display()
@@ -162,7 +167,7 @@ pub(super) fn stopped(view: &TaskView) -> String {
     let who = view.name.as_deref().unwrap_or(view.task.as_str());
     let how = if words::is_over(view.status) { "is stopped" } else { "is being stopped" };
     format!(
-        "Agent \"{who}\" ({}) {how}, with everything below it. A <task-notification> says what it had done; SendMessage can resume it.\ntask_id: {}",
+        "Agent \"{who}\" ({}) {how}, with everything below it. A <task-notification> says to whoever started it what it had done; SendMessage can resume it.\ntask_id: {}",
         view.description, view.task
     )
 }

@@ -68,7 +68,11 @@ impl TaskOutput {
             }
         };
         let schema = json!({"type": "object", "properties": properties, "required": ["task_id"]});
-        Self { spec: ToolSpec { name: name.into(), description: description.into(), schema }, dialect, bash_output: BashOutput::new(shells) }
+        Self {
+            spec: ToolSpec { name: name.into(), description: description.into(), schema },
+            dialect,
+            bash_output: BashOutput::new(shells),
+        }
     }
 
     fn inquiry(&self, input: &Value) -> Result<Inquiry, String> {

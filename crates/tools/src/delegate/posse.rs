@@ -102,8 +102,10 @@ pub(super) fn read(view: &TaskView, waited: bool) -> String {
 pub(super) fn sent(sent: &Sent) -> String {
     let who = who(sent.name.as_deref(), sent.task.as_str());
     if sent.resumed {
+        let then =
+            if sent.own { MEANWHILE } else { "Whoever started it hears when it is done, not you: read its output file for what it does." };
         return format!(
-            "{who} ({}) had ended and works again, with your message. {MEANWHILE}\noutput: {}\ntask_id: {}",
+            "{who} ({}) had ended and works again, with your message. {then}\noutput: {}\ntask_id: {}",
             sent.agent,
             sent.output.display(),
             sent.task
@@ -116,7 +118,7 @@ pub(super) fn stopped(view: &TaskView) -> String {
     let who = who(view.name.as_deref(), view.task.as_str());
     let how = if words::is_over(view.status) { "is stopped" } else { "is being stopped" };
     format!(
-        "{who} {how}, with everything below it. A notice says what it had done; send_message can wake it again.\ntask_id: {}",
+        "{who} {how}, with everything below it. A notice says to whoever started it what it had done; send_message can wake it again.\ntask_id: {}",
         view.task
     )
 }

@@ -238,7 +238,7 @@ pub fn view() -> TaskView {
 }
 
 pub fn sent() -> Sent {
-    Sent { task: SessionId::new("ses_7"), name: None, agent: "general".into(), resumed: false, output: OUTPUT.into() }
+    Sent { task: SessionId::new("ses_7"), name: None, agent: "general".into(), resumed: false, own: true, output: OUTPUT.into() }
 }
 
 pub fn launch() -> Launch {
