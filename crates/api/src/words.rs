@@ -77,7 +77,12 @@ pub fn seconds(seconds: f64) -> String {
 
 /// The closing line of a run that several agents worked on.
 pub fn closing_team(root: &Summary, usage: Usage, took: Duration, sessions: usize) -> String {
-    let how = if root.status == Status::Completed { "done" } else { status(root.status) };
+    let how = match root.status {
+        Status::Completed => "done",
+        // The run is over, what it started is not.
+        Status::Queued | Status::Running | Status::Waiting => "left open",
+        other => status(other),
+    };
     format!(
         "{how} in {} · {sessions} sessions · {} · look closer: posse sessions tree {}",
         seconds(took.as_secs_f64()),
@@ -180,7 +185,9 @@ pub fn hold(hold: Hold) -> &'static str {
     match hold {
         Hold::Esc => "its turn was interrupted; a new prompt or `posse sessions resume` goes on",
         Hold::StoppedByModel => "another agent stopped it; a message or `posse sessions resume` goes on",
-        Hold::StoppedByUser => "you stopped it; a new prompt or `posse sessions resume` goes on",
+        Hold::StoppedByUser => {
+            "you stopped it, and only you can let it go on: `posse tasks send` for a task, a new prompt or `posse sessions resume` for a session of your own"
+        }
         Hold::ModelError => "the model failed for good; a new prompt or `posse sessions resume` tries again",
         Hold::TakeOvers => "three processes died while running it; a new prompt or `posse sessions resume` tries again",
         Hold::Limit => "a limit ended its turn; `posse sessions resume` with a higher one goes on",

@@ -168,7 +168,7 @@ pub(crate) struct How {
     /// More agents, as JSON: {"name": {"description": "...", "prompt": "..."}}
     #[arg(long, value_name = "JSON")]
     pub(crate) agents: Option<String>,
-    /// The delegation tools the model is shown: posse or opencode
+    /// The delegation tools the model is shown: posse, opencode or claude
     #[arg(long, value_name = "NAME")]
     pub(crate) dialect: Option<String>,
     /// Work in this directory

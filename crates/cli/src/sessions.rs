@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use posse_api::{Client as _, is_task, task_lines, transcript, words};
 use posse_engine::OpenError;
 use posse_server::Local;
-use posse_session::{Asking, By, Clock as _, Command, Hold, Kind, Letter, Summary, Text};
+use posse_session::{Clock as _, Kind, Summary};
 
 use crate::{
     args::{How, Listing, SessionsCmd},
@@ -16,7 +16,6 @@ use crate::{
     exit::{Exit, Failure},
     print::{flat, safe, to_stderr, to_stdout},
     run, summary, tasks, undo,
-    wardrobe::{Circumstances, Wardrobe},
 };
 
 pub(crate) async fn sessions(command: SessionsCmd) -> Result<Exit, Failure> {
@@ -100,46 +99,19 @@ async fn show(id: &str, format: Listing) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Posts a stop to whoever runs the session; if nobody does, becomes the owner and records it.
+/// Stops a session and all below it, whoever runs them. Where nobody does it is recorded: nothing is run for it.
 async fn stop(id: &str) -> Result<Exit, Failure> {
     let places = build::places(None)?;
     let config = build::configuration(&places, &How::default())?;
     let hub = build::hub(&places, &config)?;
     let client = Local::new(hub.world().clone());
     let summary = client.find(id).await.map_err(run::client_failure)?;
-    if hub.world().lease.is_held(&summary.root).await.map_err(|error| run::open_failure(OpenError::from(error)))?
-        && client.post(&summary.session, Letter::Stop { tree: true }).await.map_err(run::client_failure)?
-    {
-        to_stdout(&format!("{} was told to stop", summary.session));
-        return Ok(Exit::Done);
-    }
-    if hub.read(&summary.session).await.map_err(run::open_failure)?.0.is_settled() {
+    let running = client.is_run(&summary.root).await.map_err(run::client_failure)?;
+    if !running && hub.read(&summary.session).await.map_err(run::open_failure)?.0.is_settled() {
         to_stdout(&format!("{} was not running", summary.session));
         return Ok(Exit::Done);
     }
-    // Its parent is not to go on because of it, so it is not opened.
-    if summary.session != summary.root {
-        to_stdout(&tasks::halt(&client, &summary).await?);
-        return Ok(Exit::Done);
-    }
-    // No model is called in a session that is being stopped, so any model will do.
-    let any = std::sync::Arc::new(posse_models::Explorer::new());
-    let agents = posse_config::agents(&places, &config, None).map_err(|error| Failure::usage(error.to_string()))?;
-    let circumstances = Circumstances {
-        asking: Asking::Open,
-        dialect: Default::default(),
-        shells: Default::default(),
-        switches: false,
-        speaker: String::new(),
-        quiet: true,
-    };
-    let wardrobe = std::sync::Arc::new(Wardrobe::new(places, config, agents, any, &summary.model, circumstances)?);
-    let halt = Command::Interrupt { by: By::User, hold: Hold::StoppedByUser, partial: Text::default() };
-    let handle = hub.open(&summary.session, &summary.root, wardrobe, Default::default(), vec![halt]).await.map_err(run::open_failure)?;
-    let settled = handle.settled().await;
-    handle.close().await;
-    settled.map_err(|error| Failure::failed(error.to_string()))?;
-    to_stdout(&format!("{} was not running; nothing of it will go on by itself", summary.session));
+    to_stdout(&tasks::halt(&client, &summary).await?);
     Ok(Exit::Done)
 }
 

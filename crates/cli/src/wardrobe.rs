@@ -320,6 +320,7 @@ impl Wardrobe {
             match self.usable(&named) {
                 Ok(model) if models.contains(&model) => {}
                 Ok(model) => models.push(model),
+                Err(words) if agent.fallback.is_none() => self.report(&format!("posse: fallback `{named}`: {words}; it is passed over")),
                 Err(words) => self.report(&format!("posse: {}: fallback of {}: {words}", agent.origin, agent.name)),
             }
         }

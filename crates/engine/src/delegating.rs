@@ -78,7 +78,7 @@ impl Delegating {
                 continue;
             }
             let is_late = until.is_none_or(|until| until <= tokio::time::Instant::now());
-            if found.is_over() || is_late {
+            if (found.is_over() && !tree.is_open(&found)) || is_late {
                 let view = tree.view(&found, Some(inquiry.since)).await?;
                 if view.end.is_some() {
                     let _ = self.mail.send(Mail::Read { call: call.clone(), task: found.session.clone() }).await;

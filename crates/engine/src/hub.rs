@@ -176,7 +176,15 @@ async fn take_letters(tree: Weak<Tree>, mut taken: HashSet<LetterId>, mut first:
             waiting.retain(|posted| !taken.contains(&posted.id));
             for posted in waiting {
                 match held.route(&posted.to) {
-                    Some(route) => again |= !hand_over(&route, &posted).await,
+                    // What is said to it now would go down with it.
+                    Some(_) if matches!(posted.letter, Letter::Say { .. }) && held.is_being_stopped(&posted.to) => {
+                        again |= !take_in(&held, &mut taken, posted);
+                    }
+                    Some(route) => match hand_over(&route, &posted).await {
+                        Some(Ok(())) => {}
+                        Some(Err(RunError::AtRest)) => again |= !take_in(&held, &mut taken, posted),
+                        Some(Err(_)) | None => again = true,
+                    },
                     // Whoever watches it opens it in a moment.
                     None if held.expects(&posted.to) => again = true,
                     None => again |= !take_in(&held, &mut taken, posted),
@@ -225,11 +233,12 @@ fn take_in(tree: &Arc<Tree>, taken: &mut HashSet<LetterId>, posted: Posted) -> b
     }
 }
 
-/// Ready when the run has taken the letter in, or is gone.
-async fn hand_over(route: &Route, posted: &Posted) -> bool {
+/// Ready when the run has taken the letter in, or will not, or is gone.
+async fn hand_over(route: &Route, posted: &Posted) -> Option<Result<(), RunError>> {
     let (done, taken) = oneshot::channel();
     let wish = Mail::Wish { command: command(posted), letter: Some(posted.id.clone()), done: Some(done) };
-    route.mail.send(wish).await.is_ok() && taken.await.is_ok()
+    route.mail.send(wish).await.ok()?;
+    taken.await.ok()
 }
 
 fn command(posted: &Posted) -> Command {

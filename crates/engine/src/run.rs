@@ -14,7 +14,7 @@ use posse_context::Thread;
 use posse_session::{
     Admission, Answer, Append, AppendError, BatchId, BoxFuture, CallId, CallOwner, CallState, Command, Draft, Effect, EffectKey, Entry,
     Errand, Event, Given, Granted, Hash, LetterId, Limit, Live as _, Look, Message, Outcome, Part, Permit, Progress, Record, Report,
-    Request, Reserved, Scope, Session, SessionId, Summary, TaskEnd, Text, Timestamp, To, ToolChoice, Turn, Usage, WAIT_MAX, Wish,
+    Request, Reserved, Scope, Session, SessionId, Source, Summary, TaskEnd, Text, Timestamp, To, ToolChoice, Turn, Usage, WAIT_MAX, Wish,
 };
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -51,6 +51,8 @@ pub enum RunError {
     Foreign,
     /// So many entries wait already that this one was not taken in. Nothing was recorded of it.
     QueueFull,
+    /// Its round is over and whoever started it does not know yet. Nothing was recorded; say it to whoever did.
+    AtRest,
 }
 
 impl fmt::Display for RunError {
@@ -58,6 +60,7 @@ impl fmt::Display for RunError {
         match self {
             Self::Moved => out.write_str("another process took this session over"),
             Self::Unavailable(why) => out.write_str(why),
+            Self::AtRest => out.write_str("it has just ended"),
             Self::QueueFull => out.write_str("too many messages wait for this session already; wait until it has read some"),
             Self::Foreign => out.write_str("this session was written by a later version of posse"),
         }
@@ -379,6 +382,13 @@ impl Run {
                 }
                 return Ok(Vec::new());
             }
+            // A round that is over is told before the next begins: else its answer would be told by nobody.
+            Mail::Wish { command: Command::Say(entry), done: Some(done), .. }
+                if draft.session().is_task() && draft.session().is_settled() && !matches!(entry.source, Source::Prompt { .. }) =>
+            {
+                let _ = done.send(Err(RunError::AtRest));
+                return Ok(Vec::new());
+            }
             Mail::Wish { command, letter, done } => {
                 taken.letters.extend(letter);
                 taken.done.extend(done);
@@ -568,7 +578,10 @@ impl Run {
                 0 => String::new(),
                 ahead => format!(" ({ahead} ahead)"),
             };
-            self.waits = Some((format!("waiting for a free lane of {}{ahead}", facts.name), None));
+            self.waits = Some(match lanes.paused_for(&facts.provider, &facts.name) {
+                Some(pause) => (format!("{} asks for a pause; trying again", facts.name), Some(now.plus(pause))),
+                None => (format!("waiting for a free lane of {}{ahead}", facts.name), None),
+            });
             self.place = Some(place);
             return;
         };

@@ -5,7 +5,7 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use posse_context::story;
-use posse_session::{Kind, Session, SessionId, Spawn, Summary, TaskEnd, TaskView};
+use posse_session::{Kind, Session, SessionId, Spawn, Status, Summary, TaskEnd, TaskView};
 
 use crate::{
     hub::read,
@@ -94,6 +94,11 @@ impl Tree {
         Ok(names(&self.summaries().await?).remove(&task.session))
     }
 
+    /// Whether whoever started a task knows that it works.
+    pub(crate) fn is_open(&self, task: &Summary) -> bool {
+        task.parent.as_ref().is_some_and(|parent| self.open_in(parent, &task.session))
+    }
+
     /// Whether a task is open in a session that is run right now.
     pub(crate) fn open_in(&self, parent: &SessionId, task: &SessionId) -> bool {
         self.seen(parent).is_some_and(|session| session.tasks().contains_key(task))
@@ -116,7 +121,10 @@ impl Tree {
             view.next = records.last().map_or(since, |record| record.seq);
             view.text = tail(records.iter().filter_map(story).collect());
         }
-        if task.is_over() {
+        if task.is_over() && self.is_open(task) {
+            // It has been woken, and has not heard the words yet.
+            view.status = Status::Queued;
+        } else if task.is_over() {
             let (session, _) = read(&*self.world.log, &task.session).await.map_err(|error| error.to_string())?;
             let attended = self.result(&session).await.map_err(|error| error.to_string())?;
             view.effort = attended.effort;

@@ -35,8 +35,13 @@ pub(crate) enum Woken {
 impl Tree {
     /// Brings words to a task: at its next step if it works, else it works again. `true`: it works again.
     pub(crate) async fn bring(self: &Arc<Self>, task: &Summary, entry: Entry, letter: Option<LetterId>) -> Result<bool, String> {
+        if entry.source != Source::User
+            && let Some(above) = self.stopped_above(task).await?
+        {
+            return Err(stopped_by_user(&above));
+        }
         loop {
-            if self.is_being_stopped(task) {
+            if self.is_being_stopped(&task.session) {
                 // What is said now would go down with it: it is said when it has ended.
             } else if let Some(route) = self.route(&task.session) {
                 if self.seen(&task.session).is_some_and(|session| session.hold() == Some(Hold::StoppedByUser))
@@ -64,9 +69,24 @@ impl Tree {
     }
 
     /// Whether its parent has told a task to stop, and does not know of its end yet.
-    fn is_being_stopped(&self, task: &Summary) -> bool {
-        let parent = task.parent.as_ref().and_then(|parent| self.seen(parent));
-        parent.is_some_and(|parent| parent.tasks().get(&task.session).is_some_and(|open| open.stopped.is_some()))
+    pub(crate) fn is_being_stopped(&self, task: &SessionId) -> bool {
+        self.sessions().iter().any(|session| session.tasks().get(task).is_some_and(|open| open.stopped.is_some()))
+    }
+
+    /// Whoever above a task the user has stopped: nobody else lets anything below go on.
+    async fn stopped_above(&self, task: &Summary) -> Result<Option<SessionId>, String> {
+        let mut next = task.parent.clone();
+        while let Some(id) = next.take() {
+            let session = match self.seen(&id) {
+                Some(session) => session,
+                None => Arc::new(read(&*self.world.log, &id).await.map_err(|error| error.to_string())?.0),
+            };
+            if session.hold() == Some(Hold::StoppedByUser) {
+                return Ok(Some(id));
+            }
+            next = session.birth().and_then(|birth| birth.parent.clone());
+        }
+        Ok(None)
     }
 
     /// Lets the parent of a session that works by itself hear of its end, and with it everybody above.

@@ -419,6 +419,7 @@ impl Session {
         if self.hold != Some(Hold::StoppedByUser) {
             self.hold = Some(hold);
         }
+        self.held_at = self.head;
         (self.round.how, self.round.error) = (how, words.chars().take(ERROR_CHARS_MAX).collect());
     }
 

@@ -540,6 +540,12 @@ impl Session {
                 _ => {}
             }
         }
+        // The append that held the session was torn: what it had not told to stop, it tells now. Who was woken since goes on.
+        if let Some(hold @ (Hold::Esc | Hold::StoppedByModel | Hold::StoppedByUser | Hold::Limit)) = self.hold {
+            let before = |task: &SessionId| self.tasks.get(task).is_some_and(|open| open.seq < self.held_at);
+            let told = self.end_below(By::Kernel, hold != Hold::Esc || self.is_task());
+            events.extend(told.into_iter().filter(|event| matches!(event, Event::TaskStopped { task, .. } if before(task))));
+        }
         // What had been left running ended with the process that ran it.
         for (call, title) in &self.kept {
             let entry = Some(EntryId::fresh(given.ids));

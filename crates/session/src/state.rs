@@ -49,6 +49,8 @@ pub struct Session {
     pub(crate) announced: Announced,
     pub(crate) retry: Retry,
     pub(crate) hold: Option<Hold>,
+    /// The record that holds it.
+    pub(crate) held_at: Seq,
     /// Owners that died on this session since it last got somewhere.
     pub(crate) takeovers: u32,
     /// The last call's fingerprint, and how often it came in a row.
@@ -357,6 +359,7 @@ impl Session {
             announced: Announced::default(),
             retry: Retry::default(),
             hold: None,
+            held_at: 0,
             takeovers: 0,
             repeats: (0, 0),
             misfires: 0,
@@ -436,7 +439,7 @@ impl Session {
     }
 
     /// Whether another session has started it.
-    pub(crate) fn is_task(&self) -> bool {
+    pub fn is_task(&self) -> bool {
         self.birth.as_ref().is_some_and(|birth| birth.parent.is_some())
     }
 

@@ -315,6 +315,68 @@ fn esc_ends_what_a_task_has_in_the_background() {
     assert_eq!(task.session.hold(), None);
 }
 
+/// CC-280: what the user has stopped stays the user's to lift, whoever stops it again and whatever is still on its way out.
+#[test]
+fn no_later_stop_weakens_the_users() {
+    for open in ["say; step; reply +read; start; ", LAUNCHED, "say; step; "] {
+        for weaker in ["stop model", "esc", "limit", "limit wall own"] {
+            let mut play = Play::of(&format!("{open}stop user; {weaker}"));
+            assert_eq!(play.last_facts(), "", "{open}{weaker}: told is told");
+            assert_eq!(play.session.hold(), Some(Hold::StoppedByUser), "{open}{weaker}");
+            play.run("say agent");
+            assert_eq!(play.session.hold(), Some(Hold::StoppedByUser), "{open}{weaker}: no agent lifts it");
+            // The other way round the user's is the stronger.
+            let mut play = Play::of(&format!("{open}{weaker}; stop user"));
+            let expected = if open == "say; step; " { play.session.hold() } else { Some(Hold::StoppedByUser) };
+            assert_eq!(play.session.hold(), expected, "{open}{weaker}");
+            play.run("say; ");
+            assert_eq!(play.session.hold(), None, "{open}{weaker}: the user does");
+        }
+    }
+    // A log of an older version may hold both facts: the stronger counts.
+    let mut play = Play::of("say; step; reply +read; start; stop user");
+    let mut log = play.log.clone();
+    let mut weaker = log.last().cloned().unwrap_or_else(|| panic!("a log"));
+    weaker.seq += 1;
+    weaker.event = Event::Interrupted { by: By::Model, hold: Hold::StoppedByModel };
+    log.push(weaker);
+    play.session = Session::fold(SessionId::new("ses_0"), &log);
+    assert_eq!(play.session.hold(), Some(Hold::StoppedByUser));
+}
+
+/// After its last step nobody would hear of what runs in the background: it ends with it.
+#[test]
+fn the_closing_step_ends_what_runs_in_the_background() {
+    let shell = "say; step; reply +agent +agent +bash; start; keep c3; spawn t1 bg; spawn t2 bg; finish c3 ok; ";
+    let mut play = Play::of(&format!("{shell}step closing; reply"));
+    assert_eq!(play.last_facts(), "replied 0, limit steps, t1 stopped by kernel, t2 stopped by kernel, kept c3 over, in silence");
+    assert_eq!(play.session.tasks()[&SessionId::new("t1")].stopped, Some((By::Kernel, Hold::Esc)), "they can be gone on with");
+    play.run("ended t1 stopped; ended t2 stopped; conclude");
+    assert!(play.session.is_settled() && play.session.hold() == Some(Hold::Limit), "{}", play.state());
+    // Who was told already is not told again.
+    let play = Play::of(&format!("{shell}stoptask t1; step closing; reply"));
+    assert_eq!(play.last_facts(), "replied 0, limit steps, t2 stopped by kernel, kept c3 over, in silence");
+}
+
+/// A step that is put down on purpose is asked again, and nobody has died of it, however often.
+#[test]
+fn a_step_that_is_put_down_is_nobodys_death() {
+    let mut play = Play::of("say");
+    for _ in 0..5 {
+        play.run("step");
+        play.decide(Command::PutDown);
+        assert!(matches!(play.facts[..], [Event::StepFailed { failure: None, retry_at: Some(_), .. }]), "{:?}", play.facts);
+        play.decide(Command::PutDown);
+        assert_eq!(play.last_facts(), "", "there is nothing in hand");
+        play.run("takeover");
+        assert_eq!((play.last_facts().as_str(), play.session.hold()), ("", None));
+    }
+    play.run("step; reply; conclude");
+    assert!(play.session.is_settled(), "{}", play.state());
+    // An owner that just dies is counted.
+    assert_eq!(Play::of("say; step; takeover; step; takeover; step; takeover").session.hold(), Some(Hold::TakeOvers));
+}
+
 #[test]
 fn a_stop_or_a_limit_ends_what_runs_in_the_background() {
     for (stop, fact, by) in [
@@ -593,6 +655,21 @@ fn an_overloaded_model_is_stood_in_for() {
     assert_eq!(play.session.next_turn().model.as_deref(), Some("two"), "the next step is the stand-in's");
     assert!(matches!(&play.facts[1], Event::ModelChanged { why, .. } if why == "it is overloaded"), "{:?}", play.facts);
     assert_eq!(Play::of(&format!("{with}fail overloaded after=60; model own")).session.next_turn().model, None);
+}
+
+/// Three that could stand in are asked in their order, wherever the session's own model stands among them, and none twice.
+#[test]
+fn every_stand_in_is_asked_in_order() {
+    for list in ["two three four", "test/one two three four", "two test/one three four", "two three four test/one"] {
+        let mut play = Play::of(&format!("fallbacks {list}; say"));
+        for next in ["two", "three", "four"] {
+            play.run("step; fail overloaded; step; fail overloaded");
+            assert_eq!(play.last_facts(), format!("failed overloaded @0, on {next}"), "{list}");
+        }
+        // At the end of the list there are the usual retries.
+        play.run("step; fail overloaded; step; fail overloaded");
+        assert!(!play.last_facts().contains(", on "), "{list}: {}", play.last_facts());
+    }
 }
 
 /// A model that never stops being overloaded is given up in the end, with stand-ins too.

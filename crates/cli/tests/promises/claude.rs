@@ -496,7 +496,7 @@ fn a_read_that_waits_returns_when_the_end_is_recorded() {
     assert_eq!((notices(&last).len(), lines.last().unwrap()["result"].as_str()), (0, Some("Read.")));
 }
 
-/// CC-186: the end is durable before anybody is told: after a crash in between nothing is done twice, and the end is told once.
+/// CC-186, CC-255: the end is durable before anybody is told: after a crash in between nothing is done twice, and the end is told once.
 #[test]
 fn an_end_that_is_recorded_survives_a_crash_before_it_is_told() {
     let script = |seen: &Seen| match (prompt(seen), seen.steps()) {
@@ -515,7 +515,10 @@ fn an_end_that_is_recorded_survives_a_crash_before_it_is_told() {
         }
         let all = world.posse(&["sessions", "list", "--format", "json"]).expect_code(0).json();
         let root = text(&all[0], "session").to_owned();
-        let started = told(&world, &root).into_iter().find(|event| event["type"] == "task_started");
+        let facts = told(&world, &root);
+        let launch = facts.iter().find_map(|event| event["outcome"]["metadata"]["outputFile"].as_str());
+        assert!(launch.is_none_or(|file| std::path::Path::new(file).exists()), "append {append}: a file that is told of is there");
+        let started = facts.into_iter().find(|event| event["type"] == "task_started");
         let has = |session: &str, kind: &str| told(&world, session).iter().any(|event| event["type"] == kind);
         let is_between = started.is_some_and(|started| {
             let task = text(&started, "task").to_owned();

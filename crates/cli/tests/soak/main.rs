@@ -36,6 +36,9 @@ const SEED: u64 = 5;
 /// How long the processes of a dead posse may need to be gone.
 const ORPHANS_MAX: Duration = Duration::from_secs(5);
 
+/// Far more than anything takes, even on a busy machine.
+const LONG: Duration = Duration::from_secs(40);
+
 /// "1,000 background tasks, random stops, messages, detaches, kills and second terminals": nothing is lost, told twice or left.
 #[test]
 fn no_accident_loses_a_task_a_notice_or_a_message() {
@@ -93,4 +96,33 @@ fn user(seed: u64, trees: &[(usize, usize)]) -> Tally {
 
 fn number(name: &str) -> Option<u64> {
     env::var(name).ok().map(|value| value.parse().unwrap_or_else(|_| panic!("{name}={value} is not a number")))
+}
+
+/// Found by seed 1: whoever stopped a tree that nobody ran ran it for a moment, and answered what waited in its inbox.
+#[test]
+fn a_stop_without_a_process_asks_no_model_and_leaves_a_letter_to_the_next_owner() {
+    let give = |prompt: &str| support::call("agent", json!({"description": prompt, "prompt": prompt, "subagent_type": "general"}));
+    let world = World::new(move |seen: &support::Seen| match (seen.user_texts()[0], seen.steps()) {
+        ("go", 0) => support::Answer::calls([give("dig"), give("wait")]),
+        ("go", _) => support::Answer::text("ok"),
+        ("wait", _) => support::Answer::text("I waited.").after(LONG),
+        (_, 0) => support::Answer::text("I dug."),
+        (_, _) => support::Answer::text("Again."),
+    });
+    let run = world.start(&["run", "--format", "stream-json", "go"]);
+    assert!(run.wait_for_out("I dug.", LONG) && world.model.wait_for_requests(3), "{}", run.out_so_far());
+    run.kill_group();
+    let _ = run.wait(LONG);
+    let tasks = world.posse(&["tasks", "--format", "json"]).expect_code(0).json();
+    let dig = tasks.as_array().unwrap().iter().find(|task| task["description"] == "dig").unwrap();
+    let (root, dig) = (dig["root"].as_str().unwrap(), dig["session"].as_str().unwrap());
+    let sent = world.command(&["tasks", "send", dig, "dig on"]).env("POSSE_CRASH_AT", "before_append:1").run();
+    assert_eq!(sent.signal, Some(9), "it dies when the letter is in the inbox: {sent:?}");
+    let shown = || world.posse(&["sessions", "show", dig]).expect_code(0).out;
+    let (asked, before) = (world.model.requests().len(), shown());
+    world.posse(&["sessions", "stop", root]).expect_code(0);
+    assert_eq!((world.model.requests().len(), shown()), (asked, before), "nothing went on");
+    world.posse(&["sessions", "resume", root]).expect_code(0);
+    let after = shown();
+    assert!(after.contains("mock/m1") && after.matches("dig on").count() == 1 && after.contains("Again."), "{after}");
 }

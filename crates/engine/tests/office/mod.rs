@@ -108,6 +108,17 @@ impl Tool for Plain {
                     context.delegate.keep(&call.id, what.clone(), over).await;
                     Outcome::done(format!("kept {what}"))
                 }
+                // Leaves something running only when it is told to stop, which is too late: the witness hears when that is let go.
+                "cling" => {
+                    context.stop.stopped().await;
+                    let left = LetGo(self.witness.clone(), format!("let go of {}", call.id));
+                    let over = Box::pin(async move {
+                        let _left = left;
+                        std::future::pending().await
+                    });
+                    context.delegate.keep(&call.id, what, over).await;
+                    Outcome::cancelled("left something")
+                }
                 "deaf" => {
                     tokio::time::sleep(Duration::from_secs(3_600)).await;
                     Outcome::done("woke up")
@@ -115,6 +126,15 @@ impl Tool for Plain {
                 name => Outcome::done(format!("{name} {what} ok")),
             }
         })
+    }
+}
+
+/// Says when it is dropped.
+struct LetGo(Witness, String);
+
+impl Drop for LetGo {
+    fn drop(&mut self) {
+        self.0.lock().unwrap().push(std::mem::take(&mut self.1));
     }
 }
 
@@ -176,6 +196,7 @@ struct Same {
     outfit: Outfit,
     budgets: HashMap<String, Limits>,
     walls: HashMap<String, Duration>,
+    rules: HashMap<String, Value>,
     others: Vec<Arc<Scripted>>,
 }
 
@@ -220,6 +241,9 @@ impl Outfits for Same {
             outfit.model = other.clone();
         }
         outfit.wall = self.walls.get(&birth.recipe.agent).copied().unwrap_or(outfit.wall);
+        if let Some(rules) = self.rules.get(&birth.recipe.agent) {
+            outfit.rules = Rules::from_config(rules, "/", &birth.recipe.agent).unwrap();
+        }
         outfit.own_limits = self.budgets.get(&birth.recipe.agent).copied().unwrap_or_default();
         // Who speaks in a session that is not its own says so.
         if birth.parent.is_none() && birth.recipe.agent != "build" {
@@ -279,6 +303,8 @@ pub struct Office {
     pub budgets: HashMap<String, Limits>,
     /// How long an agent of this name may take, where that is not the same for all.
     pub walls: HashMap<String, Duration>,
+    /// What an agent of this name may do, where that is not the same for all.
+    pub rules_of: HashMap<String, Value>,
     pub outputs: Arc<Stories>,
     pub session: SessionId,
     pub system: Vec<String>,
@@ -320,6 +346,7 @@ impl Office {
             fallbacks: Vec::new(),
             budgets: HashMap::new(),
             walls: HashMap::new(),
+            rules_of: HashMap::new(),
             outputs: Arc::default(),
             session: SessionId::fresh(&*ids),
             system: vec!["you are a test".into(), "<env>".into()],
@@ -338,6 +365,7 @@ impl Office {
         let agent = Delegation::new(self.dialect, [callable("owl"), callable("scout"), callable("worker")], switches);
         let mut tools: Vec<Arc<dyn Tool>> = vec![
             Arc::new(agent),
+            tool("cling", false),
             tool("crash", false),
             tool("deaf", false),
             tool("keep", false),
@@ -363,7 +391,13 @@ impl Office {
     }
 
     pub fn outfits(&self) -> Arc<dyn Outfits> {
-        Arc::new(Same { outfit: self.outfit(), budgets: self.budgets.clone(), walls: self.walls.clone(), others: self.others.clone() })
+        Arc::new(Same {
+            outfit: self.outfit(),
+            budgets: self.budgets.clone(),
+            walls: self.walls.clone(),
+            rules: self.rules_of.clone(),
+            others: self.others.clone(),
+        })
     }
 
     pub fn outfit(&self) -> Outfit {
@@ -571,7 +605,7 @@ pub async fn check_tree(office: &Office, what: &str) {
     ran.dedup();
     assert_eq!(ran.len(), count, "{what}: a tool ran twice");
     let all = summaries(&office.memory).await;
-    let (mut started, mut ended) = (BTreeMap::new(), BTreeMap::new());
+    let (mut started, mut ended, mut over) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
     for summary in &all {
         assert!(summary.is_over(), "{what}: not at rest: {summary:#?}");
         let records = log(&office.memory, &summary.session).await;
@@ -591,6 +625,7 @@ pub async fn check_tree(office: &Office, what: &str) {
                         To::Internal => {}
                     }
                 }
+                Event::Ended { round, .. } if summary.parent.is_some() => over.push((summary.session.clone(), *round)),
                 Event::KeptEnded { entry: Some(entry), .. } => *entries.entry(entry.clone()).or_insert(0) += 1,
                 Event::Queued { entry } => *entries.entry(entry.id.clone()).or_insert(0) += 1,
                 Event::StepStarted { took, .. } => took.iter().for_each(|entry| *left.entry(entry.clone()).or_insert(0) += 1),
@@ -620,6 +655,7 @@ pub async fn check_tree(office: &Office, what: &str) {
     }
     assert!(started.values().chain(ended.values()).all(|times| *times == 1), "{what}: {started:?} {ended:?}");
     assert_eq!(started, ended, "{what}: every round has one end");
+    assert!(over.iter().all(|round| ended.contains_key(round)), "{what}: whoever started a task hears of every end: {over:?} {ended:?}");
 }
 
 /// Calls that have begun, as far as a store knows.
