@@ -153,8 +153,12 @@ impl Tree {
         letters: Vec<(Command, LetterId)>,
         wanted: Option<Wanted>,
     ) {
+        // The last round that was over before; any later one is to be heard of, however soon it ends.
+        let mut over = 0;
         let opened = match read(&*self.world.log, &session).await {
             Ok(read) => {
+                let round = read.0.round();
+                over = if round.open { round.number.saturating_sub(1) } else { round.number };
                 let above = self.rules_above(&read.0).await;
                 self.open(seat, read, letters, Vec::new(), above).await
             }
@@ -174,16 +178,16 @@ impl Tree {
             // Whoever wanted it has said what it had to say, or is gone.
             let _ = until.await;
         }
-        let (mut seen, mut adopted) = (run.route().seen, None);
+        let mut seen = run.route().seen;
         let broken = loop {
             let now = match seen.borrow_and_update().clone() {
                 Ok(now) => now,
                 Err(error) => break Some(error),
             };
             let at_rest = now.as_ref().is_some_and(|session| session.is_settled());
-            if let Some(open) = now.filter(|open| open.round().open && adopted != Some(open.round().number)) {
-                adopted = Some(open.round().number);
-                let parent = open.birth().and_then(|birth| birth.parent.clone());
+            if let Some(begun) = now.filter(|now| over < now.round().number) {
+                over = begun.round().number;
+                let parent = begun.birth().and_then(|birth| birth.parent.clone());
                 self.adopt(&Summary { parent, ..Summary::new(session.clone()) }).await;
             }
             if at_rest && run.finish().await {

@@ -11,9 +11,10 @@ use office::{Office, background, check_tree, last, log, notices, outcomes, promp
 use posse_engine::Handle;
 use posse_models::{Scripted, ScriptedReply, Seen};
 use posse_session::{
-    Answer, Asking, BoxFuture, By, Command, Event, Hold, Hook, HookedCall, Inbox as _, Letter, LetterId, Limit, ModelFacts, ModelFailure,
-    Outcome, Posted, Prices, Record, Scope, Session, SessionId, Status, Text,
+    Answer, Append, Asking, BoxFuture, By, Command, Event, Hold, Hook, HookedCall, Inbox as _, Lease as _, Letter, LetterId, Limit,
+    Log as _, ModelFacts, ModelFailure, Outcome, Posted, Prices, Record, Scope, Session, SessionId, Status, Text,
 };
+use posse_store::Memory;
 use posse_tools::Dialect;
 use serde_json::json;
 
@@ -475,6 +476,64 @@ async fn a_crash_anywhere_around_a_stop_far_below_is_survivable() {
             })
             .await;
         }
+    }
+}
+
+/// The store as it was when the owner died over a stop that it had recorded and told at most one session. The root knows
+/// nothing of the last rounds.
+async fn died_over_a_stop(office: &Office, told: bool) -> Memory {
+    let memory = Memory::new();
+    let owner = memory.take(&office.session).await.unwrap();
+    for (at, summary) in summaries(&office.memory).await.into_iter().enumerate() {
+        let mut records = office.memory.read(&summary.session, 0, 1_000_000).await.unwrap();
+        let place = |is: fn(&Event) -> bool| records.iter().position(|record| is(&record.event)).unwrap_or(records.len());
+        records.truncate(match at {
+            0 => place(|event| matches!(event, Event::TaskResumed { .. })),
+            1 => place(|event| matches!(event, Event::TaskStopped { .. })) + 1,
+            _ if told => records.len(),
+            _ => place(|event| matches!(event, Event::Interrupted { .. })),
+        });
+        for batch in records.chunk_by(|one, other| one.batch == other.batch) {
+            let append = Append {
+                session: summary.session.clone(),
+                root: office.session.clone(),
+                epoch: owner.epoch,
+                batch: batch[0].batch.clone(),
+                after: batch[0].seq - 1,
+                at: batch[0].at,
+                events: batch.iter().map(|record| record.event.clone()).collect(),
+                blobs: Vec::new(),
+                letters: Vec::new(),
+            };
+            memory.append(append).await.unwrap();
+        }
+    }
+    memory
+}
+
+/// A stop that is recorded is told by the next owner also where nobody above waits for its end.
+#[tokio::test(start_paused = true)]
+async fn a_stop_that_was_recorded_is_told_after_a_crash_to_guests_too() {
+    for told in [false, true] {
+        let (office, handle) = low_works_again(true).await;
+        let mid = nth(&office, 1).await;
+        post(&office, &mid, Letter::Stop { tree: true }).await;
+        seconds(1).await;
+        settled(&handle).await;
+        handle.close().await;
+        let memory = died_over_a_stop(&office, told).await;
+        let office = office.reopened(memory);
+        let before: Vec<bool> = summaries(&office.memory).await.iter().map(|summary| summary.at_rest).collect();
+        assert_eq!(before, [true, false, told], "told: {told}");
+        let handle = office.open(Vec::new()).await;
+        let began = tokio::time::Instant::now();
+        settled(&handle).await;
+        assert!(began.elapsed() < Duration::from_secs(10), "told: {told}: {:?}", began.elapsed());
+        handle.close().await;
+        let status: Vec<Status> = summaries(&office.memory).await.iter().map(|summary| summary.status).collect();
+        assert_eq!(status, [Status::Completed, Status::Stopped, Status::Stopped], "told: {told}");
+        assert_eq!(hold_of(&office, &mid).await, Some(Hold::StoppedByUser), "told: {told}");
+        check_tree(&office, &format!("told: {told}")).await;
     }
 }
 
