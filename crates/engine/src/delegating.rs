@@ -12,9 +12,16 @@ use posse_session::{
     BoxFuture, CallId, Command, Delegate, Dispatch, Entry, EntryId, Errand, Inquiry, Live as _, Part, Progress, Sent, SessionId, Source,
     Summary, TaskView, Voice,
 };
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
-use crate::{hub::tell, live::SessionLive, run::Mail, tree::Tree, views::Reach, work::Desk};
+use crate::{
+    hub::tell,
+    live::SessionLive,
+    run::{Mail, Mailbox},
+    tree::Tree,
+    views::Reach,
+    work::Desk,
+};
 
 /// The end of a task is in its own log a moment before its parent knows of it.
 const NEARLY_OVER: Duration = Duration::from_secs(5);
@@ -26,7 +33,7 @@ const CLOSING: &str = "posse is closing; the call was not run.";
 
 pub(crate) struct Delegating {
     session: SessionId,
-    mail: mpsc::Sender<Mail>,
+    mail: Mailbox,
     tree: Weak<Tree>,
     live: Arc<SessionLive>,
 }

@@ -32,7 +32,7 @@ use crate::{
 };
 
 /// Pieces of mail that wait for a busy loop; senders wait beyond it.
-pub(crate) const MAIL_MAX: usize = 256;
+const MAIL_MAX: usize = 256;
 
 /// How long a call may take to end after it was told to; tools promise three seconds.
 const STOP_MAX: Duration = Duration::from_secs(5);
@@ -150,6 +150,22 @@ impl Mail {
     }
 }
 
+/// Where a run is written to. Letters are boxed: a channel keeps room for many, and most stay empty.
+#[derive(Clone)]
+pub(crate) struct Mailbox(mpsc::Sender<Box<Mail>>);
+
+impl Mailbox {
+    pub(crate) fn new() -> (Self, mpsc::Receiver<Box<Mail>>) {
+        let (sender, receiver) = mpsc::channel(MAIL_MAX);
+        (Self(sender), receiver)
+    }
+
+    /// Waits while too much mail is unread; an error when nobody will ever read it.
+    pub(crate) async fn send(&self, mail: Mail) -> Result<(), RunError> {
+        self.0.send(Box::new(mail)).await.map_err(|_| RunError::Moved)
+    }
+}
+
 /// What a turn of the loop has taken in, and who waits for it to be durable.
 #[derive(Default)]
 struct Taken {
@@ -216,8 +232,8 @@ pub(crate) struct Run {
     pub(crate) speaker: Turn,
     /// A head that was put on and is not recorded yet.
     pub(crate) new_head: Option<(Hash, Arc<[u8]>)>,
-    pub(crate) inbox: mpsc::Receiver<Mail>,
-    pub(crate) mail: mpsc::Sender<Mail>,
+    pub(crate) inbox: mpsc::Receiver<Box<Mail>>,
+    pub(crate) mail: Mailbox,
     pub(crate) seen: watch::Sender<Seen>,
     pub(crate) under_way: BTreeMap<EffectKey, Work>,
     pub(crate) slot: Option<Slot>,
@@ -246,9 +262,10 @@ impl Run {
     pub(crate) async fn go(mut self, mut mail: Vec<Mail>) {
         loop {
             while let Ok(more) = self.inbox.try_recv() {
-                mail.push(more);
+                mail.push(*more);
             }
-            match self.turn(std::mem::take(&mut mail)).await {
+            // Boxed: what a turn needs is not kept while the run waits, and most of a thousand runs wait.
+            match Box::pin(self.turn(std::mem::take(&mut mail))).await {
                 Ok(false) => {}
                 Ok(true) => return,
                 Err(error) => {
@@ -791,7 +808,7 @@ impl Run {
             }
         };
         tokio::select! {
-            mail = self.inbox.recv() => mail.map_or(Waited::Closed, |mail| Waited::Mail(Box::new(mail))),
+            mail = self.inbox.recv() => mail.map_or(Waited::Closed, Waited::Mail),
             () = alarm => Waited::Again,
             slot = entered(&mut self.place) => {
                 (self.place, self.granted) = (None, Some(slot));

@@ -18,7 +18,7 @@ use posse_session::{
     Rules, Session, SessionId, Source, Spawn, Text, Turn, Usage, Voice,
 };
 use tokio::{
-    sync::{mpsc, oneshot, watch},
+    sync::{oneshot, watch},
     task::{JoinHandle, JoinSet},
 };
 
@@ -27,7 +27,7 @@ use crate::{
     hub::{OpenError, read},
     ledger::Ledger,
     live::Pulse,
-    run::{MAIL_MAX, Mail, Run, RunError, Seen},
+    run::{Mail, Mailbox, Run, RunError, Seen},
     spill::{content_hash, read_all, restore},
     subtask::spoken_by,
     work::TaskBirth,
@@ -83,7 +83,7 @@ enum Seat {
 /// The way to a run.
 #[derive(Clone)]
 pub(crate) struct Route {
-    pub(crate) mail: mpsc::Sender<Mail>,
+    pub(crate) mail: Mailbox,
     pub(crate) seen: watch::Receiver<Seen>,
 }
 
@@ -339,7 +339,7 @@ impl Tree {
                 encoded
             }
         };
-        let (mail, inbox) = mpsc::channel(MAIL_MAX);
+        let (mail, inbox) = Mailbox::new();
         let (seen, watcher) = watch::channel(Ok(None));
         let mut run = Run {
             world: self.world.clone(),
@@ -465,10 +465,11 @@ impl Tree {
                     continue;
                 }
                 Found::Open(route) => (route, None),
-                Found::Free(seat) => match self.open_task(seat, task, &entry, birth).await {
+                // Boxed: what opening needs is not kept while the task works.
+                Found::Free(seat) => match Box::pin(self.open_task(seat, task, &entry, birth)).await {
                     Ok(Opened::Run(handle)) => (handle.route(), Some(handle)),
                     Ok(Opened::Over(session)) => {
-                        return self.result(&session).await.map_err(|error| RunError::Unavailable(error.to_string()));
+                        return Box::pin(self.result(&session)).await.map_err(|error| RunError::Unavailable(error.to_string()));
                     }
                     Err(OpenError::Unavailable(why)) => return Err(RunError::Unavailable(why)),
                     Err(OpenError::Held { .. } | OpenError::Missing) => return Err(RunError::Moved),
@@ -488,7 +489,7 @@ impl Tree {
             if let Some(handle) = mine {
                 handle.close().await;
             }
-            return self.result(&session).await.map_err(|error| RunError::Unavailable(error.to_string()));
+            return Box::pin(self.result(&session)).await.map_err(|error| RunError::Unavailable(error.to_string()));
         }
     }
 
@@ -628,7 +629,7 @@ pub(crate) struct RunHandle {
     /// The tree lives as long as its runs: when the last is gone, it is free for others.
     tree: Weak<Tree>,
     id: SessionId,
-    mail: mpsc::Sender<Mail>,
+    mail: Mailbox,
     seen: watch::Receiver<Seen>,
     task: Option<JoinHandle<()>>,
 }

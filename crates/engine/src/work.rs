@@ -14,16 +14,13 @@ use posse_session::{
     Text, Tool, ToolCall, ToolContext, Touch, Usage, Wanted, clip,
 };
 use serde_json::{Map, Value};
-use tokio::{
-    sync::{mpsc, watch},
-    task::JoinHandle,
-};
+use tokio::{sync::watch, task::JoinHandle};
 
 use crate::{
     delegating::Delegating,
     lanes::Slot,
     live::SessionLive,
-    run::Mail,
+    run::{Mail, Mailbox},
     subtask::typed_text,
     tree::{Tree, wish},
     typing::Typed,
@@ -73,7 +70,7 @@ pub(crate) struct Desk {
     pub(crate) session: SessionId,
     pub(crate) outfit: Arc<Outfit>,
     pub(crate) ids: Arc<dyn Ids>,
-    pub(crate) mail: mpsc::Sender<Mail>,
+    pub(crate) mail: Mailbox,
     pub(crate) live: Arc<SessionLive>,
     pub(crate) memory: Arc<Mutex<Map<String, Value>>>,
     pub(crate) tree: Weak<Tree>,
