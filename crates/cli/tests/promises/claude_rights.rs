@@ -310,7 +310,8 @@ fn without_a_mode_an_agent_edits_unasked_and_the_users_rules_hold() {
 /// CC-101, CC-102, CC-049: in an ordinary mode the rules ask or allow; a definition's bypass counts only where the user has said so too.
 #[test]
 fn the_mode_of_a_definition_and_what_it_takes() {
-    let rows: [(Option<&str>, &[&str], &str, i32, bool); 9] = [
+    type Row<'a> = (Option<&'a str>, &'a [&'a str], &'a str, i32, bool);
+    let rows: [Row<'_>; 9] = [
         (Some("default"), &[], "ask", 4, false),
         (Some("default"), &[], "allow", 0, true),
         (None, &[], "ask", 4, false),
