@@ -1,7 +1,7 @@
 //! Drives sessions: commits their facts, keeps going what they are owed, waits for reports.
 //!
 //! Knows no store, no model and no tool, only their seams; words no error for people. [`Hub`] opens sessions,
-//! `run.rs` is the loop, `work.rs` what it starts, [`Lanes`] and [`Ledger`] admit steps.
+//! `run.rs` is the loop, `work.rs` what it starts, [`Lanes`] and `ledger.rs` admit steps, `visits.rs` brings words to whom nobody runs.
 
 mod clockwork;
 mod delegating;
