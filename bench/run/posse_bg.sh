@@ -1,19 +1,3 @@
 #!/bin/sh
 # posse with agents that always run in the background: the same fan-out, nobody waits. Usage: posse_bg.sh --version | PROMPT
-. "$(dirname "$0")/common.sh"; isolate posse_bg
-BIN=${POSSE_BIN:-$BENCH/../target/release/posse}
-[ -f "$H/posse.json" ] || cat > "$H/posse.json" <<J
-{
-  "model": "mock/mock",
-  "permission": {"*": "allow"},
-  "agent": {"general": {"background": true}, "explore": {"background": true}},
-  "concurrency": {"default": 1000}, "limits": {"children": 2000, "tree": 4000},
-  "provider": {"mock": {"api": "anthropic", "base_url": "$MOCK", "api_key": "x",
-    "models": {"mock": {"context": 1000000, "output": 32000}}}}
-}
-J
-V="POSSE_HOME=$H"
-case $1 in
-  --version) exec env -i $ENVV $V "$BIN" --version ;;
-  *) exec env -i $ENVV $V "$BIN" run "$1" </dev/null ;;
-esac
+POSSE_NAME=posse_bg POSSE_AGENTS='"agent": {"general": {"background": true}, "explore": {"background": true}},' exec "$(dirname "$0")/posse.sh" "$@"

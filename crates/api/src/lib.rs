@@ -27,6 +27,4 @@ pub use show::{said, summed_up, transcript};
 pub use start::Start;
 pub use stream::{Lines, delta_line, progress_line};
 pub use tasks::{ShellRow, is_task, shell_lines, shell_rows, task_lines};
-pub use tree::{
-    Node, Shell, Waits, WaitsFor, branches, description, mark, name_lanes, named, names, shown_status, tree, tree_lines, waits,
-};
+pub use tree::{Node, Shell, Waits, WaitsFor, branches, description, mark, name_lanes, named, shown_status, tree, tree_lines, waits};

@@ -1,12 +1,9 @@
 //! What one run came to: the object that `--format json` prints, made from views and facts alone.
 
-use posse_session::{Answer, By, Event, Kind, Outcome, Part, Record, Seq, Status, Summary, Usage};
+use posse_session::{Answer, By, Event, Kind, Outcome, Part, Record, Seq, Status, Summary, Usage, names};
 use serde::Serialize;
 
-use crate::{
-    show::said,
-    tree::{names, shown_status},
-};
+use crate::{show::said, tree::shown_status};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]

@@ -14,7 +14,7 @@ use crate::{
 
 /// What was delegated: everything that a session of another agent was started for.
 pub fn is_task(node: &Node) -> bool {
-    matches!(node.kind, Some(Kind::Task | Kind::Fork | Kind::Teammate))
+    node.kind.is_some_and(Kind::is_task)
 }
 
 /// One line per task, and one more where something has to be done about it.

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use posse_session::{AskId, By, CallId, Kind, SessionId, Status, Summary, Timestamp, Usage};
+use posse_session::{AskId, By, CallId, Kind, SessionId, Status, Summary, Timestamp, Usage, names};
 use serde::Serialize;
 
 use crate::{ClientError, words};
@@ -170,11 +170,6 @@ pub fn name_lanes(nodes: &mut [Node], lane: impl Fn(&str) -> (String, u64)) {
 pub fn description(summary: &Summary) -> &str {
     let frame = summary.title.rfind(" (@").filter(|_| summary.parent.is_some() && summary.title.ends_with(" subagent)"));
     frame.map_or(&summary.title, |at| &summary.title[..at])
-}
-
-/// What tasks are called by those who started them.
-pub fn names(all: &[Summary]) -> HashMap<&SessionId, &str> {
-    all.iter().flat_map(|summary| &summary.named).map(|(name, task)| (task, name.as_str())).collect()
 }
 
 /// The task of this name: in the youngest tree that has one, and there the one that is open, if several parents have given

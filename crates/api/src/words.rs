@@ -7,15 +7,7 @@ use posse_session::{Answer, By, Decision, Hold, How, Scope, Status, Summary, Tou
 use crate::{Denial, Refused};
 
 pub fn status(status: Status) -> &'static str {
-    match status {
-        Status::Queued => "queued",
-        Status::Running => "running",
-        Status::Waiting => "waiting",
-        Status::Completed => "completed",
-        Status::Failed => "failed",
-        Status::Stopped => "stopped",
-        Status::Limit => "limit",
-    }
+    status.word()
 }
 
 /// How a task ended.

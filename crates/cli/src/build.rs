@@ -222,6 +222,17 @@ pub(crate) fn dialect(config: &Config, flag: Option<&str>) -> Result<Dialect, Fa
     }
 }
 
+/// The rule key that a task's definition must speak of for it to be offered a tool; nothing where every task has it.
+pub(crate) fn needed_key(tool: &str, dialect: Dialect) -> Option<&'static str> {
+    match key_of(tool) {
+        "task" => Some("task"),
+        "todowrite" | "todoread" => Some("todowrite"),
+        "question" => Some("question"),
+        key if dialect.tools().iter().any(|speaks| key_of(speaks) == key) => Some("task"),
+        _ => None,
+    }
+}
+
 /// Whether a named agent answers itself, in the session it was named in.
 pub(crate) fn mention_switches(config: &Config) -> Result<bool, Failure> {
     let Some(later) = config.later.iter().rev().find(|later| later.key == "mention" && later.trusted) else { return Ok(false) };

@@ -2,7 +2,8 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use posse_config::{ModelChoice, Overrides, Places, format_duration};
+use posse_config::{ModelChoice, Overrides, Places};
+use posse_session::format_duration;
 use posse_session::{CallId, CommandLine, Ended, Workspace as _};
 use posse_tools::{Keeper, LocalWorkspace};
 use serde_json::json;

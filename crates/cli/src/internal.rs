@@ -176,7 +176,7 @@ impl Conversation<'_> {
         let settled = tokio::select! {
             settled = self.handle.settled() => settled,
             () = sleep_until(end) => {
-                let words = format!("the time limit of {} is used up (limits.wall)", posse_config::format_duration(self.wall));
+                let words = format!("the time limit of {} is used up (limits.wall)", posse_session::format_duration(self.wall));
                 // A run that has just ended needs no limit.
                 let _ = self.handle.limit(Limit::Time, words).await;
                 self.handle.settled().await

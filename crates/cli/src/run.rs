@@ -548,7 +548,7 @@ struct Deadline(Option<(tokio::time::Instant, String)>);
 
 impl Deadline {
     fn new(how: &How) -> Self {
-        let words = |limit: Duration| format!("the time limit of {} is used up (--timeout)", posse_config::format_duration(limit));
+        let words = |limit: Duration| format!("the time limit of {} is used up (--timeout)", posse_session::format_duration(limit));
         Self(how.timeout.map(|limit| (tokio::time::Instant::now() + limit, words(limit))))
     }
 

@@ -10,7 +10,7 @@ use std::{collections::HashSet, sync::Arc};
 use posse_api::{Client as _, below, shown_status, words};
 use posse_engine::Ulids;
 use posse_server::Local;
-use posse_session::{Entry, EntryId, Event, Kind, Letter, Seq, Session, SessionId, Summary};
+use posse_session::{Entry, EntryId, Event, Letter, Seq, Session, SessionId, Summary};
 
 use crate::{
     args::{How, TasksArgs, TasksCmd},
@@ -33,10 +33,6 @@ pub(crate) async fn tasks(args: TasksArgs) -> Result<Exit, Failure> {
     }
 }
 
-fn is_task(summary: &Summary) -> bool {
-    matches!(summary.kind, Some(Kind::Task | Kind::Fork | Kind::Teammate))
-}
-
 /// The task that is meant, or what to do with what is meant instead.
 async fn task(id: &str, how: &How, instead: &str) -> Result<(Local, Summary), Failure> {
     let places = build::places(how.cwd.as_deref())?;
@@ -50,7 +46,7 @@ async fn task(id: &str, how: &How, instead: &str) -> Result<(Local, Summary), Fa
         }
         Err(error) => return Err(client_failure(error)),
     };
-    if is_task(&found) {
+    if found.is_task() {
         return Ok((client, found));
     }
     Err(Failure::usage(format!("{} is no task but a session of its own; `{instead} {}` is for those", found.session, found.session)))
@@ -61,8 +57,8 @@ const NAMES_MAX: usize = 10;
 
 /// Nothing is called so: what is, and what always works.
 pub(crate) fn unknown(id: &str, all: &[Summary]) -> String {
-    let names = posse_api::names(all);
-    let mut tasks: Vec<&Summary> = all.iter().filter(|summary| is_task(summary)).collect();
+    let names = posse_session::names(all);
+    let mut tasks: Vec<&Summary> = all.iter().filter(|summary| summary.is_task()).collect();
     tasks.sort_by(|one, other| other.session.cmp(&one.session));
     let named = |task: &&Summary| names.get(&task.session).map(|name| format!("{name} = {} ({})", task.session, state(task)));
     let known: Vec<String> = tasks.iter().filter_map(named).take(NAMES_MAX).collect();
@@ -109,7 +105,7 @@ async fn stop_all(session: Option<&str>) -> Result<Exit, Failure> {
         }
     };
     let open: Vec<&Summary> =
-        all.iter().filter(|summary| is_task(summary) && !summary.is_over() && within.contains(&summary.session)).collect();
+        all.iter().filter(|summary| summary.is_task() && !summary.is_over() && within.contains(&summary.session)).collect();
     let is_open = |id: &SessionId| open.iter().any(|summary| summary.session == *id);
     let tops = open.iter().filter(|summary| !summary.parent.as_ref().is_some_and(is_open));
     for task in tops {
@@ -175,7 +171,7 @@ async fn send(id: &str, text: &str, how: How) -> Result<Exit, Failure> {
     let entry = Entry::user(EntryId::fresh(&Ulids::new(Arc::new(build::SystemClock))), text);
     let letter = Letter::Say { entry };
     let parent = task.parent.clone().unwrap_or_else(|| task.root.clone());
-    let before = client.facts(&parent, 0).await.map_err(client_failure)?.last().map_or(0, |record| record.seq);
+    let before = client.find(parent.as_str()).await.map_err(client_failure)?.head;
     if client.is_run(&task.root).await.map_err(client_failure)?
         && client.post(&task.session, letter.clone()).await.map_err(client_failure)?
     {

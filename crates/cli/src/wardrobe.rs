@@ -19,7 +19,7 @@ use posse_session::{
 use posse_tools::{Callable, Delegation, Dialect, FoundSkill, Keeper, LocalWorkspace, Shells, SkillTool, Standing, Switches, messengers};
 
 use crate::{
-    build::{self, CALLS_MAX, removed_by},
+    build::{self, CALLS_MAX, needed_key, removed_by},
     crash::{CrashPoint, CrashingWorkspace},
     exit::Failure,
     expand::Typist,
@@ -236,23 +236,19 @@ impl Wardrobe {
         let delegation = self.delegation(&book, &birth.ceiling);
         let delegates = delegation.has_agents() && birth.depth < depth_max;
         tools.push(Arc::new(delegation));
-        let messengers = messengers(self.circumstances.dialect, &self.circumstances.shells);
-        let speaks_to_tasks = |name: &str| messengers.iter().any(|tool| tool.spec().name == name);
-        tools.extend(messengers.iter().cloned());
+        tools.extend(messengers(self.circumstances.dialect, &self.circumstances.shells));
         tools.extend(self.skill_tool(&book, &birth.ceiling));
         tools.sort_by(|one, other| one.spec().name.cmp(&other.spec().name));
         let offered = |name: &str| {
-            let key = key_of(name);
-            let of_child = match key {
-                "task" => delegates && (!is_child || agent.speaks_of("task")),
-                "bash_output" | "kill_shell" if !self.circumstances.shells.background() => false,
-                key if speaks_to_tasks(key) => delegates && (!is_child || agent.speaks_of("task")),
-                "todowrite" | "todoread" => !is_child || agent.speaks_of("todowrite"),
+            let needed = needed_key(name, self.circumstances.dialect);
+            let makes_sense = match needed {
+                Some("task") => delegates,
                 // Where nobody can answer, a question is not offered.
-                "question" => self.circumstances.asking == Asking::Open && (!is_child || agent.speaks_of("question")),
-                _ => true,
+                Some("question") => self.circumstances.asking == Asking::Open,
+                _ => !matches!(name, "bash_output" | "kill_shell") || self.circumstances.shells.background(),
             };
-            of_child && agent.offers(name) && removed_by(&whole, name).is_none()
+            let is_its = !is_child || needed.is_none_or(|key| agent.speaks_of(key));
+            makes_sense && is_its && agent.offers(name) && removed_by(&whole, name).is_none()
         };
         let specs = tools.iter().map(|tool| tool.spec()).filter(|spec| offered(&spec.name)).cloned().collect();
         let build_prompt = || self.agents.get("build").and_then(|build| build.prompt.as_deref());

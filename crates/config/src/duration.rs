@@ -64,22 +64,10 @@ fn bounded(duration: Duration) -> Result<Duration, DurationError> {
     }
 }
 
-/// The shortest way to write it that [`parse_duration`] reads back; what is below a millisecond is left off.
-pub fn format_duration(duration: Duration) -> String {
-    let mut left = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-    let mut words = String::new();
-    for (unit, factor) in UNITS {
-        // Days are read but not written: `36h` is clearer than `1d12h`.
-        if unit != "d" && factor <= left {
-            words.push_str(&format!("{}{unit}", left / factor));
-            left %= factor;
-        }
-    }
-    if words.is_empty() { "0s".to_owned() } else { words }
-}
-
 #[cfg(test)]
 mod tests {
+    use posse_session::format_duration;
+
     use super::*;
 
     #[test]

@@ -61,7 +61,7 @@ pub use check_definitions::{DefinitionsChecked, check_agents};
 pub use command::{Command, CommandKind, Commands, commands};
 pub use command_line::{Line, lines};
 pub use config::{Compat, Concurrency, Config, Later, Limits, Overrides};
-pub use duration::{DURATION_MAX, DurationError, format_duration, parse_duration};
+pub use duration::{DURATION_MAX, DurationError, parse_duration};
 pub use instructions::{Instruction, Instructions, instructions};
 pub use load::{Checked, ConfigError, check, load, load_with_hooks};
 pub use memory::{Memory, memory, memory_dir};

@@ -202,7 +202,7 @@ impl Reader<'_> {
             _ => return self.wrong(node, "a duration like \"10m\"", path),
         };
         match read {
-            Ok(duration) => Some(Held::Text(duration::format_duration(duration))),
+            Ok(duration) => Some(Held::Text(posse_session::format_duration(duration))),
             Err(error) => self.misfit(node, &error.to_string(), path),
         }
     }

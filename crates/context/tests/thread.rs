@@ -271,18 +271,11 @@ fn reminders_are_marked_and_the_first_block_is_the_users_words() {
 #[test]
 fn a_task_answers_its_call_or_comes_as_a_notice() {
     let spawn = Spawn {
-        agent: "general".into(),
         description: "count files".into(),
         prompt: "count".into(),
         entry: EntryId::new("e"),
         name: Some("counter".into()),
-        model: None,
-        internal: false,
-        tool: String::new(),
-        note: String::new(),
-        allowed: Vec::new(),
-        named: Vec::new(),
-        by: None,
+        ..Spawn::bare("general".into())
     };
     let started = |wait| Event::TaskStarted { call: CallId::new("c"), task: SessionId::new("ses_t"), round: 1, spawn: spawn.clone(), wait };
     let ended = |to| Event::TaskEnded {

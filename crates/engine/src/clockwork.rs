@@ -6,16 +6,18 @@ use std::time::Duration;
 use posse_context::story;
 use posse_session::{
     CallState, Command, Draft, EffectKey, Event, Launch, Limit, Outcome, Record, Session, SessionId, TaskEnd, TaskReport, Text, Timestamp,
+    format_duration,
 };
 use tokio::time::Instant;
 
-use crate::{ledger::Verdict, run::Run, work::Started};
+use crate::{
+    ledger::Verdict,
+    run::{LOOK_AGAIN, Run},
+    work::Started,
+};
 
 /// Inside a turn a stand-in answers for so long before the session's own model is tried again.
 const STAND_IN_MAX: Duration = Duration::from_secs(5 * 60);
-
-/// How soon a wait that is over is looked at again.
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 impl Run {
     /// What a task was started or resumed with; its prompt is needed only as long as it is open.
@@ -26,16 +28,16 @@ impl Run {
                     self.tree.note_name(name, task);
                 }
                 let wire_id = self.inputs.get(call).map(|input| input.wire_id.clone()).unwrap_or_default();
-                self.errands.insert(task.clone(), Started { spawn: spawn.clone(), wire_id });
+                let told = self.errands.get(task).map_or(0, |known| known.told);
+                self.errands.insert(task.clone(), Started { spawn: spawn.clone(), wire_id, told });
             }
-            Event::TaskResumed { task, spawn, .. } => {
-                let wire_id = self.errands.get(task).map(|known| known.wire_id.clone()).unwrap_or_default();
-                self.errands.insert(task.clone(), Started { spawn: spawn.clone(), wire_id });
-            }
+            Event::TaskResumed { task, spawn, .. } => match self.errands.get_mut(task) {
+                Some(known) => known.spawn.clone_from(spawn),
+                None => drop(self.errands.insert(task.clone(), Started { spawn: spawn.clone(), wire_id: String::new(), told: 0 })),
+            },
             Event::TaskEnded { task, round, .. } => {
-                self.told.insert(task.clone(), *round);
                 if let Some(known) = self.errands.get_mut(task) {
-                    known.spawn.prompt = Text::default();
+                    (known.spawn.prompt, known.told) = (Text::default(), *round);
                 }
             }
             _ => {}
@@ -102,13 +104,9 @@ impl Run {
         lapsed
     }
 
-    fn is_task(&self) -> bool {
-        self.session.birth().is_some_and(|birth| birth.parent.is_some())
-    }
-
     /// Which stretch of work the clock measures: the round of a task, the turn of a root.
     fn stretch(&self, session: &Session) -> Option<u64> {
-        if self.is_task() {
+        if self.session.is_task() {
             let round = session.round();
             round.began.filter(|_| round.open).map(|_| round.number)
         } else {
@@ -135,16 +133,15 @@ impl Run {
             return None;
         }
         let (wall, idle) = (self.outfit.wall, self.outfit.idle);
-        let shown = |limit: Duration| shown(limit);
         let (limit, words) = if self.stretch(session).is_some() && wall <= self.stopwatch.spent() {
-            (Limit::Wall, format!("the time limit of {} is used up (limits.wall)", shown(wall)))
+            (Limit::Wall, format!("the time limit of {} is used up (limits.wall)", format_duration(wall)))
         } else if Self::is_at_work(session) && idle <= self.pulse.last().elapsed() {
-            (Limit::Idle, format!("nothing happened for {} (limits.idle)", shown(idle)))
+            (Limit::Idle, format!("nothing happened for {} (limits.idle)", format_duration(idle)))
         } else {
             return None;
         };
         // A root at its deadline has used up its time; a task has failed to come back in time.
-        let limit = if self.is_task() { limit } else { Limit::Time };
+        let limit = if self.session.is_task() { limit } else { Limit::Time };
         Some(self.with_partial(Command::Limit { limit, words, partial: Text::default(), own: true }))
     }
 
@@ -186,14 +183,14 @@ impl Run {
 
     /// A task's story so far, as its output file begins.
     pub(crate) fn tell_so_far(&self, records: &[Record]) {
-        if self.is_task() {
+        if self.session.is_task() {
             let text: String = records.iter().filter_map(story).collect();
             self.world.outputs.begin(self.session.id(), &text);
         }
     }
 
     pub(crate) fn tell_more(&self, records: &[Record]) {
-        if self.is_task() {
+        if self.session.is_task() {
             let text: String = records.iter().filter_map(story).collect();
             if !text.is_empty() {
                 self.world.outputs.append(self.session.id(), &text);
@@ -267,16 +264,5 @@ impl Stopwatch {
     /// When it will have shown so much; never while it stands.
     fn rings_at(&self, limit: Duration) -> Option<Instant> {
         self.since.map(|since| since + limit.saturating_sub(self.before))
-    }
-}
-
-/// A limit as it is written in a configuration.
-fn shown(limit: Duration) -> String {
-    let (seconds, millis) = (limit.as_secs(), limit.subsec_millis());
-    match seconds {
-        0 => format!("{millis}ms"),
-        whole if whole.is_multiple_of(3_600) => format!("{}h", whole / 3_600),
-        whole if whole.is_multiple_of(60) => format!("{}m", whole / 60),
-        whole => format!("{whole}s"),
     }
 }

@@ -19,7 +19,7 @@ use crate::{
     live::SessionLive,
     run::{Mail, Mailbox},
     tree::Tree,
-    views::Reach,
+    views::{Addressed, Reach},
     work::Desk,
 };
 
@@ -49,21 +49,19 @@ impl Delegating {
 
     async fn say(&self, call: &CallId, dispatch: Dispatch) -> Result<Sent, String> {
         let tree = self.tree()?;
-        let found = tree.find(&self.session, &dispatch.to, Reach::Tree).await?;
+        let Addressed { task: found, name, sender } = tree.addressed(&self.session, &dispatch.to).await?;
         if found.session == self.session {
             return Err("That is this very session: you cannot send a message to yourself.".into());
         }
-        let name = tree.speaker(&self.session).await?;
         let entry = Entry {
             // The same call says it once, however often it runs.
             id: EntryId::new(format!("{call}.sent")),
-            source: Source::Agent { session: self.session.clone(), name: name.clone() },
-            parts: vec![Part::text(format!("[message from the agent {name}, not from the user]\n\n{}", dispatch.text))],
+            source: Source::Agent { session: self.session.clone(), name: sender.clone() },
+            parts: vec![Part::text(format!("[message from the agent {sender}, not from the user]\n\n{}", dispatch.text))],
             voice: Voice::Agent { named: Vec::new() },
             ..Entry::user(EntryId::new(""), "")
         };
         let resumed = tree.bring(&found, entry, None).await?;
-        let name = tree.name_of(&found).await?;
         let own = found.parent.as_ref() == Some(&self.session);
         Ok(Sent { output: tree.world.outputs.path(&found.session), task: found.session, name, agent: found.agent, resumed, own })
     }

@@ -106,7 +106,7 @@ impl Run {
             by: None,
         };
         let wire_id = self.inputs.get(call).map(|input| input.wire_id.clone()).unwrap_or_default();
-        let started = Started { spawn, wire_id };
+        let started = Started { spawn, wire_id, told: 0 };
         if background && round == 1 {
             // The caller is told its path now and may read it before the task has begun: an empty file is better than none.
             self.world.outputs.begin(&task, "");
@@ -152,7 +152,7 @@ impl Run {
         let (child, _) = read(&*self.world.log, task).await.map_err(|error| error.to_string())?;
         let round = child.round();
         let Some(entry) = entry else {
-            let heard = self.told.get(task).is_some_and(|told| round.number <= *told);
+            let heard = self.errands.get(task).is_some_and(|known| round.number <= known.told);
             let spawn = Spawn { prompt: Text::default(), entry: EntryId::new(""), by: None, ..self.spawn_of(task, &child)? };
             let wake = Command::Wake { task: task.clone(), round: round.number, spawn: Box::new(spawn) };
             return Ok(if heard { Wake::Already } else { Wake::Now(Box::new(wake)) });

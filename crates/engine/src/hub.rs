@@ -11,7 +11,7 @@ use std::{
 };
 
 use posse_session::{
-    Birth, By, Command, Entry, Event, Hold, LeaseError, Letter, LetterId, Limit, Limits, Log, Outcome, Posted, ReadError, Record, Session,
+    Birth, By, Command, Entry, Event, Hold, LeaseError, Letter, LetterId, Limit, Limits, Log, Posted, ReadError, Record, Session,
     SessionId, Text, Turn,
 };
 use tokio::{
@@ -130,7 +130,7 @@ impl Hub {
         let tree = Tree::new(self.world.clone(), outfits, owner, limits).await?;
         let Found::Free(seat) = tree.seat(session) else { return Err(OpenError::Held { by: None }) };
         let letters: Vec<_> =
-            waiting.iter().filter(|posted| posted.to == *session).map(|posted| (command(posted), posted.id.clone())).collect();
+            waiting.iter().filter(|posted| posted.to == *session).map(|posted| (posted.letter.command(), posted.id.clone())).collect();
         let taken = letters.iter().map(|(_, id)| id.clone()).collect();
         let run = tree.open(seat, read, letters, then, Vec::new()).await?;
         Ok(Handle::new(run, taken))
@@ -225,7 +225,7 @@ fn take_in(tree: &Arc<Tree>, taken: &mut HashSet<LetterId>, posted: Posted) -> b
     match tree.seat(&posted.to) {
         Found::Free(seat) => {
             taken.insert(posted.id.clone());
-            let letters = vec![(command(&posted), posted.id.clone())];
+            let letters = vec![(posted.letter.command(), posted.id.clone())];
             tree.host(tree.clone().receive(visit, seat, posted.to, letters, None));
             true
         }
@@ -236,21 +236,9 @@ fn take_in(tree: &Arc<Tree>, taken: &mut HashSet<LetterId>, posted: Posted) -> b
 /// Ready when the run has taken the letter in, or will not, or is gone.
 async fn hand_over(route: &Route, posted: &Posted) -> Option<Result<(), RunError>> {
     let (done, taken) = oneshot::channel();
-    let wish = Mail::Wish { command: command(posted), letter: Some(posted.id.clone()), done: Some(done) };
+    let wish = Mail::Wish { command: posted.letter.command(), letter: Some(posted.id.clone()), done: Some(done) };
     route.mail.send(wish).await.ok()?;
     taken.await.ok()
-}
-
-fn command(posted: &Posted) -> Command {
-    match posted.letter.clone() {
-        Letter::Say { entry } => Command::Say(entry),
-        Letter::Answer { ask, answer } => Command::Answer { ask, answer, by: By::User },
-        Letter::Stop { .. } => Command::Interrupt { by: By::User, hold: Hold::StoppedByUser, partial: Text::default() },
-        Letter::Resume => Command::Resume { by: By::User },
-        Letter::Revoke { ask } => Command::Revoke { ask, by: By::User },
-        // How that is said, the run knows.
-        Letter::Detach { task } => Command::Detach { task, launched: Outcome::done("") },
-    }
 }
 
 /// The way to a session and its tree. When it is gone, every run of the tree ends and the tree is free.

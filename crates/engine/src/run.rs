@@ -38,7 +38,7 @@ const MAIL_MAX: usize = 256;
 const STOP_MAX: Duration = Duration::from_secs(5);
 
 /// How often a step that waits for what others have set aside looks again.
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
+pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// Why a run ended before its session was settled.
 #[derive(Debug, Clone, PartialEq)]
@@ -223,8 +223,6 @@ pub(crate) struct Run {
     pub(crate) kept: HashMap<CallId, Mutex<BoxFuture<'static, Option<String>>>>,
     pub(crate) pulse: Pulse,
     pub(crate) stopwatch: Stopwatch,
-    /// The last round of each task whose end is recorded here.
-    pub(crate) told: HashMap<SessionId, u64>,
     /// Told to put everything down, and who waits for that.
     pub(crate) pauses: Option<Vec<oneshot::Sender<()>>>,
     pub(crate) typing: Typing,
@@ -680,7 +678,6 @@ impl Run {
             self.outfit.hooks.iter().for_each(|hook| hook.event(self.session.id(), record));
         }
         self.tell_more(&records);
-        self.tree.note_tasks(&self.session);
         self.publish();
         Ok(())
     }

@@ -4,7 +4,7 @@
 //! each. A child's log is the truth about it: whoever opens it goes on from there. Nothing here writes to a log.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashMap,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicBool, Ordering},
@@ -40,9 +40,6 @@ const LOOK: Duration = Duration::from_millis(10);
 /// Encoded heads kept for sessions that begin alike; a tree has a few agents, not hundreds.
 const HEADS_MAX: usize = 64;
 
-/// No tree is deeper.
-const DEPTH_MAX: usize = 64;
-
 pub(crate) struct Tree {
     pub(crate) world: Arc<World>,
     pub(crate) outfits: Arc<dyn Outfits>,
@@ -51,8 +48,6 @@ pub(crate) struct Tree {
     seats: Mutex<HashMap<SessionId, Seat>>,
     heads: Mutex<HashMap<Hash, Arc<[u8]>>>,
     changed: watch::Sender<()>,
-    /// Tasks nobody waits for.
-    background: Mutex<HashSet<SessionId>>,
     /// Letters that are on their way in, and sessions that are open for one.
     visits: watch::Sender<usize>,
     guests: Mutex<JoinSet<()>>,
@@ -147,7 +142,6 @@ impl Tree {
             seats: Mutex::default(),
             heads: Mutex::default(),
             changed: watch::Sender::new(()),
-            background: Mutex::default(),
             visits: watch::Sender::new(0),
             guests: Mutex::default(),
             shut: Mutex::default(),
@@ -207,26 +201,17 @@ impl Tree {
         self.seats().contains_key(&task).then_some(task)
     }
 
-    /// Which of a session's tasks nobody waits for.
-    pub(crate) fn note_tasks(&self, session: &Session) {
-        let mut background = self.background.lock().unwrap_or_else(PoisonError::into_inner);
-        for (task, open) in session.tasks() {
-            if open.waiting.is_empty() {
-                background.insert(task.clone())
-            } else {
-                background.remove(task)
-            };
-        }
-    }
-
     /// Whether nobody waits for a session, or for one above it.
     pub(crate) fn is_background(&self, session: &Session) -> bool {
-        let above = |below: &SessionId| self.seen(below).and_then(|session| session.birth()?.parent.clone());
-        let parent = session.birth().and_then(|birth| birth.parent.clone());
-        let line: Vec<SessionId> =
-            std::iter::once(session.id().clone()).chain(std::iter::successors(parent, above).take(DEPTH_MAX)).collect();
-        let background = self.background.lock().unwrap_or_else(PoisonError::into_inner);
-        line.iter().any(|session| background.contains(session))
+        let mut below = session.id().clone();
+        let mut next = session.birth().and_then(|birth| birth.parent.clone());
+        while let Some(parent) = next.take().and_then(|parent| self.seen(&parent)) {
+            if parent.tasks().get(&below).is_some_and(|open| open.waiting.is_empty()) {
+                return true;
+            }
+            (below, next) = (parent.id().clone(), parent.birth().and_then(|birth| birth.parent.clone()));
+        }
+        false
     }
 
     fn seats(&self) -> MutexGuard<'_, HashMap<SessionId, Seat>> {
@@ -357,7 +342,6 @@ impl Tree {
             kept: HashMap::new(),
             pulse: Pulse::default(),
             stopwatch: Default::default(),
-            told: HashMap::new(),
             pauses: None,
             typing: Default::default(),
             speaker,

@@ -5,7 +5,7 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use posse_context::story;
-use posse_session::{Kind, Session, SessionId, Spawn, Status, Summary, TaskEnd, TaskView};
+use posse_session::{Session, SessionId, Spawn, Status, Summary, TaskEnd, TaskView, names};
 
 use crate::{
     hub::read,
@@ -32,17 +32,42 @@ pub(crate) enum Reach {
     Tree,
 }
 
+/// A message's way.
+pub(crate) struct Addressed {
+    pub(crate) task: Summary,
+    pub(crate) name: Option<String>,
+    pub(crate) sender: String,
+}
+
 impl Tree {
     async fn summaries(&self) -> Result<Vec<Summary>, String> {
         self.world.log.summaries(Some(&self.owner.root)).await.map_err(|error| error.to_string())
     }
 
-    /// The task that an id, the start of one, or a name means. A name means the last that was given it, one's own first.
     pub(crate) async fn find(&self, from: &SessionId, wanted: &str, reach: Reach) -> Result<Summary, String> {
+        self.found_in(&self.summaries().await?, from, wanted, reach)
+    }
+
+    /// Whom a message is for, by which name, and how its sender signs it.
+    pub(crate) async fn addressed(&self, from: &SessionId, to: &str) -> Result<Addressed, String> {
         let all = self.summaries().await?;
-        let (wanted, parents) = (wanted.trim(), parents(&all));
-        let reachable: Vec<&Summary> =
-            all.iter().filter(|summary| is_task(summary) && (reach == Reach::Tree || is_below(&parents, &summary.session, from))).collect();
+        let task = self.found_in(&all, from, to, Reach::Tree)?;
+        let names = names(&all);
+        let agent = all.iter().find(|summary| summary.session == *from).map_or("", |summary| &summary.agent);
+        let sender = match names.get(from) {
+            Some(name) => format!("{name} ({agent}, {from})"),
+            None => format!("{agent} ({from})"),
+        };
+        Ok(Addressed { name: names.get(&task.session).map(|name| (*name).to_owned()), task, sender })
+    }
+
+    /// The task that an id, the start of one, or a name means. A name means the last that was given it, one's own first.
+    fn found_in(&self, all: &[Summary], from: &SessionId, wanted: &str, reach: Reach) -> Result<Summary, String> {
+        let (wanted, parents) = (wanted.trim(), parents(all));
+        let reachable: Vec<&Summary> = all
+            .iter()
+            .filter(|summary| summary.is_task() && (reach == Reach::Tree || is_below(&parents, &summary.session, from)))
+            .collect();
         let by_id = || reachable.iter().find(|summary| summary.session.as_str() == wanted);
         let by_name = || {
             let (own, others): (Vec<&Summary>, Vec<&Summary>) = all.iter().partition(|summary| summary.session == *from);
@@ -60,7 +85,7 @@ impl Tree {
         if wanted == self.owner.root.as_str() || *from == SessionId::new(wanted) {
             return Err(format!("`{wanted}` is not a task of yours. What you answer reaches whoever called you."));
         }
-        let names = names(&all);
+        let names = names(all);
         let mut known: Vec<String> = reachable
             .iter()
             .rev()
@@ -77,21 +102,6 @@ impl Tree {
             (false, more) => format!("There are: {} and {more} older ones.", known.join(", ")),
         };
         Err(format!("There is no task with the id or name `{wanted}`. {known}"))
-    }
-
-    /// How a session signs what it says to others.
-    pub(crate) async fn speaker(&self, session: &SessionId) -> Result<String, String> {
-        let all = self.summaries().await?;
-        let own = all.iter().find(|summary| summary.session == *session);
-        let agent = own.map(|summary| summary.agent.clone()).unwrap_or_default();
-        Ok(match names(&all).get(session) {
-            Some(name) => format!("{name} ({agent}, {session})"),
-            None => format!("{agent} ({session})"),
-        })
-    }
-
-    pub(crate) async fn name_of(&self, task: &Summary) -> Result<Option<String>, String> {
-        Ok(names(&self.summaries().await?).remove(&task.session))
     }
 
     /// Whether whoever started a task knows that it works.
@@ -130,7 +140,7 @@ impl Tree {
             view.effort = attended.effort;
             let (name, description) = (view.name.clone(), view.description.clone());
             let spawn = Spawn { name, description, ..Spawn::bare(view.agent.clone()) };
-            view.end = Some(self.end_of(&task.session, &Started { spawn, wire_id: String::new() }, attended));
+            view.end = Some(self.end_of(&task.session, &Started { spawn, wire_id: String::new(), told: 0 }, attended));
         }
         Ok(view)
     }
@@ -147,12 +157,12 @@ impl Tree {
         let all = self.summaries().await?;
         let (names, parents) = (names(&all), parents(&all));
         let mut below: Vec<&Summary> =
-            all.iter().filter(|summary| is_task(summary) && is_below(&parents, &summary.session, session)).collect();
+            all.iter().filter(|summary| summary.is_task() && is_below(&parents, &summary.session, session)).collect();
         below.sort_by(|one, other| one.session.cmp(&other.session));
         Ok(below.into_iter().map(|summary| self.bare_view(summary, &names)).collect())
     }
 
-    fn bare_view(&self, task: &Summary, names: &HashMap<SessionId, String>) -> TaskView {
+    fn bare_view(&self, task: &Summary, names: &HashMap<&SessionId, &str>) -> TaskView {
         let waits_for_model = || self.seen(&task.session).is_some_and(|session| session.waits_for_model());
         let waits =
             match task.asks.first() {
@@ -166,7 +176,7 @@ impl Tree {
                 None => None,
             };
         TaskView {
-            name: names.get(&task.session).cloned(),
+            name: names.get(&task.session).map(|name| (*name).to_owned()),
             agent: task.agent.clone(),
             description: described(task).to_owned(),
             status: task.status,
@@ -222,10 +232,6 @@ impl Tree {
     }
 }
 
-fn is_task(summary: &Summary) -> bool {
-    matches!(summary.kind, Some(Kind::Task | Kind::Fork | Kind::Teammate))
-}
-
 fn parents(all: &[Summary]) -> HashMap<&SessionId, &SessionId> {
     all.iter().filter_map(|summary| Some((&summary.session, summary.parent.as_ref()?))).collect()
 }
@@ -234,11 +240,6 @@ fn parents(all: &[Summary]) -> HashMap<&SessionId, &SessionId> {
 fn is_below(parents: &HashMap<&SessionId, &SessionId>, session: &SessionId, above: &SessionId) -> bool {
     let parent = |of: &&SessionId| parents.get(*of).copied();
     std::iter::successors(parent(&session), parent).take(parents.len()).any(|ancestor| ancestor == above)
-}
-
-/// The names that tasks have been given.
-fn names(all: &[Summary]) -> HashMap<SessionId, String> {
-    all.iter().flat_map(|summary| &summary.named).map(|(name, task)| (task.clone(), name.clone())).collect()
 }
 
 /// What a task is about, without who does it.

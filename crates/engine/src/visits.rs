@@ -41,9 +41,9 @@ impl Tree {
             return Err(stopped_by_user(&above));
         }
         loop {
-            if self.is_being_stopped(&task.session) {
-                // What is said now would go down with it: it is said when it has ended.
-            } else if let Some(route) = self.route(&task.session) {
+            // What is said to one that is being stopped would go down with it: it is said when it has ended.
+            let stops = self.is_being_stopped(&task.session);
+            if let Some(route) = self.route(&task.session).filter(|_| !stops) {
                 if self.seen(&task.session).is_some_and(|session| session.hold() == Some(Hold::StoppedByUser))
                     && entry.source != Source::User
                 {
@@ -57,7 +57,7 @@ impl Tree {
                     Ok(Err(error @ RunError::QueueFull)) => return Err(error.to_string()),
                     _ => {}
                 }
-            } else if !self.expects(&task.session) {
+            } else if !stops && !self.expects(&task.session) {
                 match self.wake(task, Some(&entry), letter.as_ref()).await? {
                     Some(Woken::Works) => return Ok(true),
                     Some(Woken::Heard) => return Ok(false),
@@ -222,25 +222,20 @@ impl Tree {
             }
         }
     }
-}
 
-impl Tree {
-    /// Today's rules of everybody above a session.
+    /// Today's rules of everybody above a session. What cannot be read allows nothing.
     async fn rules_above(&self, session: &Session) -> Vec<Rules> {
         let mut above = Vec::new();
         let mut next = session.birth().and_then(|birth| birth.parent.clone());
         while let Some(id) = next.take() {
             let mut first = self.world.log.read(&id, 0, 1).await.unwrap_or_default();
-            if restore(&*self.world.log, &mut first).await.is_err() {
-                // Rules that cannot be read allow nothing.
-                above.push(Rules::denying_all());
+            let restored = restore(&*self.world.log, &mut first).await.is_ok();
+            let birth = first.first().filter(|_| restored).and_then(|record| Birth::of(&record.event));
+            match birth.as_ref().map(|birth| self.outfits.outfit(&id, birth)) {
+                Some(Ok(outfit)) => above.extend(std::iter::once(outfit.rules).chain(outfit.ceiling)),
+                Some(Err(_)) | None => above.push(Rules::denying_all()),
             }
-            let Some(birth) = first.first().and_then(|record| Birth::of(&record.event)) else { break };
-            match self.outfits.outfit(&id, &birth) {
-                Ok(outfit) => above.extend(std::iter::once(outfit.rules).chain(outfit.ceiling)),
-                Err(_) => above.push(Rules::denying_all()),
-            }
-            next = birth.parent;
+            next = birth.and_then(|birth| birth.parent);
         }
         above
     }

@@ -90,6 +90,8 @@ pub(crate) struct Started {
     pub(crate) spawn: Spawn,
     /// The provider's id of the call.
     pub(crate) wire_id: String,
+    /// The last round whose end is recorded.
+    pub(crate) told: u64,
 }
 
 /// What a piece of work has to say: a report, and of a task's end what it is worded from.

@@ -6,9 +6,11 @@ mod office;
 
 use std::{collections::HashMap, time::Duration};
 
-use office::{Office, background, check_tree, last, log, notices, outcomes, prompt, say, settled, summaries, survives_every_cut, task};
+use office::{
+    Office, background, check_tree, ends, last, limits, log, notices, outcomes, prompt, say, settled, summaries, survives_every_cut, task,
+};
 use posse_models::{Scripted, ScriptedReply, Seen};
-use posse_session::{Command, Event, Hold, How, Limit, Limits, ModelFacts, Prices, Record, Status, Summary};
+use posse_session::{Command, Hold, How, Limit, Limits, ModelFacts, Prices, Status, Summary};
 use serde_json::{Value, json};
 
 /// What most of these agents may spend. The first request of a session alone is more than a thousand tokens here.
@@ -27,19 +29,6 @@ fn scout(description: &str, prompt: &str) -> Value {
     let mut input = task(description, prompt);
     input["subagent_type"] = json!("scout");
     input
-}
-
-fn ends(records: &[Record]) -> Vec<(How, String)> {
-    let end = |record: &Record| match &record.event {
-        Event::TaskEnded { how, result, .. } => Some((*how, result.inline().unwrap().to_owned())),
-        _ => None,
-    };
-    records.iter().filter_map(end).collect()
-}
-
-fn limits(records: &[Record]) -> Vec<(Limit, bool)> {
-    let limit = |record: &Record| if let Event::LimitReached { limit, own, .. } = &record.event { Some((*limit, *own)) } else { None };
-    records.iter().filter_map(limit).collect()
 }
 
 /// How often the model was asked by a session with this prompt.

@@ -7,7 +7,8 @@ mod office;
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use office::{
-    Office, background, check_tree, last, lines, log, notices, outcomes, prompt, say, settled, summaries, survives_every_cut, task,
+    Office, background, check_tree, ends, last, limits, lines, log, notices, outcomes, prompt, say, settled, summaries, survives_every_cut,
+    task,
 };
 use posse_models::{Scripted, ScriptedReply, Seen};
 use posse_session::{By, Command, Event, Hold, How, Limit, ModelFacts, ModelFailure, Prices, Record, SessionId, Status, Text, To};
@@ -23,21 +24,6 @@ fn slow(millis: u64) -> ScriptedReply {
 
 fn count(records: &[Record], is: impl Fn(&Event) -> bool) -> usize {
     records.iter().filter(|record| is(&record.event)).count()
-}
-
-/// How tasks of a session ended, and what was told of it.
-fn ends(records: &[Record]) -> Vec<(How, String)> {
-    let end = |record: &Record| match &record.event {
-        Event::TaskEnded { how, result, .. } => Some((*how, result.inline().unwrap().to_owned())),
-        _ => None,
-    };
-    records.iter().filter_map(end).collect()
-}
-
-/// The limits that were reached, and whether they were the session's own.
-fn limits(records: &[Record]) -> Vec<(Limit, bool)> {
-    let limit = |record: &Record| if let Event::LimitReached { limit, own, .. } = &record.event { Some((*limit, *own)) } else { None };
-    records.iter().filter_map(limit).collect()
 }
 
 async fn child(office: &Office) -> SessionId {

@@ -7,8 +7,8 @@ use std::{sync::Arc, time::Duration};
 use posse_api::{Ask, Client, ClientError, Delivered, Place, Start, concerns, named};
 use posse_engine::{World, read_all, restore};
 use posse_session::{
-    Append, AskId, Asking, BatchId, BoxFuture, By, CallId, Command, Event, Given, Hold, LeaseError, Letter, LetterId, Mode, Posted,
-    ReadError, Record, Rules, Seq, Session, SessionId, Summary, Text, Timestamp,
+    Append, AskId, Asking, BatchId, BoxFuture, CallId, Command, Event, Given, LeaseError, Letter, LetterId, Mode, Posted, ReadError,
+    Record, Rules, Seq, Session, SessionId, Summary, Timestamp,
 };
 
 use crate::seek::Sought;
@@ -130,12 +130,7 @@ impl Local {
 
 /// What a letter means where it is recorded without a run.
 fn command(letter: &Letter) -> Option<Command> {
-    match letter.clone() {
-        Letter::Answer { ask, answer } => Some(Command::Answer { ask, answer, by: By::User }),
-        Letter::Revoke { ask } => Some(Command::Revoke { ask, by: By::User }),
-        Letter::Stop { .. } => Some(Command::Interrupt { by: By::User, hold: Hold::StoppedByUser, partial: Text::default() }),
-        Letter::Say { .. } | Letter::Resume | Letter::Detach { .. } => None,
-    }
+    matches!(letter, Letter::Answer { .. } | Letter::Revoke { .. } | Letter::Stop { .. }).then(|| letter.command())
 }
 
 fn wrong(error: ReadError) -> ClientError {

@@ -40,6 +40,13 @@ pub enum Kind {
     Teammate,
 }
 
+impl Kind {
+    /// What was delegated: another agent's session was started for it.
+    pub fn is_task(self) -> bool {
+        matches!(self, Self::Task | Self::Fork | Self::Teammate)
+    }
+}
+
 /// An agent's definition as recorded when its session was created.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Recipe {

@@ -53,7 +53,7 @@ pub use state::{
     Announced, Birth, CallOwner, CallState, Configuration, OpenCall, OpenStep, OpenTask, Retry, Round, Session, StandIn, Subtask,
     Transcript, Turn, Unanswered, Waiter,
 };
-pub use summary::{OpenAsk, SUMMARY_VERSION, Status, Summary};
+pub use summary::{OpenAsk, SUMMARY_VERSION, Status, Summary, names};
 pub use task::{Effort, Spawn, To};
-pub use text::{EVENT_BYTES_MAX, INLINE_BYTES_MAX, Text, clip};
+pub use text::{EVENT_BYTES_MAX, INLINE_BYTES_MAX, Text, clip, format_duration};
 pub use usage::{Prices, Usage};

@@ -1,5 +1,7 @@
 //! The view of one session that lists are made of. Derived, disposable: folding the log again gives the same value.
 
+use std::collections::HashMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -165,6 +167,10 @@ impl Summary {
             unanswered: Vec::new(),
             granted: Vec::new(),
         }
+    }
+
+    pub fn is_task(&self) -> bool {
+        self.kind.is_some_and(Kind::is_task)
     }
 
     /// Whether its last round is over: nothing goes on in it by itself.
@@ -336,6 +342,11 @@ impl Summary {
             self.status = Status::Queued;
         }
     }
+}
+
+/// What tasks are called by those who started them.
+pub fn names(all: &[Summary]) -> HashMap<&SessionId, &str> {
+    all.iter().flat_map(|summary| &summary.named).map(|(name, task)| (task, name.as_str())).collect()
 }
 
 fn is_zero(number: &u64) -> bool {

@@ -3,6 +3,8 @@
 //! Facts stay small so that a log can be folded without its texts. Who turns an inline text into a blob
 //! is the writer of the append (`engine`), which also puts the words back before `context` reads a record.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use crate::ids::Hash;
@@ -72,4 +74,20 @@ impl From<String> for Text {
     fn from(text: String) -> Self {
         Self::Inline(text)
     }
+}
+
+/// Largest first; days are read but not written: `36h` is clearer than `1d12h`.
+const UNITS: [(&str, u64); 4] = [("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
+
+/// The shortest way to write a duration that a configuration reads back; what is below a millisecond is left off.
+pub fn format_duration(duration: Duration) -> String {
+    let mut left = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+    let mut words = String::new();
+    for (unit, factor) in UNITS {
+        if factor <= left {
+            words.push_str(&format!("{}{unit}", left / factor));
+            left %= factor;
+        }
+    }
+    if words.is_empty() { "0s".to_owned() } else { words }
 }

@@ -5,10 +5,10 @@
 use std::{sync::Arc, time::Duration};
 
 use posse_api::words;
-use posse_config::{RoundLimits, Skills, format_duration, memory_dir};
+use posse_config::{RoundLimits, Skills, memory_dir};
 use posse_engine::{Outfit, Outfits as _};
 use posse_models::Explorer;
-use posse_session::{Agent, AgentTools, Asking, Birth, Kind, Model as _, Rules, SessionId};
+use posse_session::{Agent, AgentTools, Asking, Birth, Kind, Model as _, Rules, SessionId, format_duration};
 use serde_json::{Map, Value, json};
 
 use super::{mode_word, unusable_model};

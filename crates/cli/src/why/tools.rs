@@ -4,6 +4,7 @@
 
 use posse_config::{Config, Places, Rulebook};
 use posse_session::{Agent, Rule, Rules, key_of};
+use posse_tools::Dialect;
 use serde::Serialize;
 
 use crate::{
@@ -38,8 +39,7 @@ pub(super) struct Book {
     config: Config,
     /// Those that can be offered at all here.
     pub(super) names: Vec<String>,
-    /// Those that speak to tasks.
-    messengers: Vec<String>,
+    dialect: Dialect,
 }
 
 /// Why a tool is not offered.
@@ -53,11 +53,8 @@ impl Book {
         let config = build::configuration(places, &How::default())?;
         let dialect = build::dialect(&config, None)?;
         let mut names: Vec<String> = posse_tools::builtin().iter().map(|tool| tool.spec().name.clone()).collect();
-        names.push(dialect.tool().to_owned());
-        let messengers = posse_tools::messengers(dialect, &Default::default());
-        let messengers: Vec<String> = messengers.iter().map(|tool| tool.spec().name.clone()).collect();
-        names.extend(messengers.iter().cloned());
-        Ok(Self { config, names, messengers })
+        names.extend(dialect.tools().iter().map(|name| (*name).to_owned()));
+        Ok(Self { config, names, dialect })
     }
 
     fn rules(&self, post: &Post) -> Rulebook {
@@ -77,22 +74,11 @@ impl Book {
                 "the definition of {agent} ({origin}) leaves it out: see its `tools` and `disallowedTools`"
             )));
         }
-        let delegates = key_of(tool) == "task" || self.speaks_to_tasks(tool);
-        let needs = match tool {
-            _ if delegates => Some("task"),
-            "todowrite" | "todoread" => Some("todowrite"),
-            _ if key_of(tool) == "question" => Some("question"),
-            _ => None,
-        };
         let unsaid = |key: &&str| post.is_task && !post.agent.speaks_of(key);
-        needs.filter(unsaid).map(|key| {
+        build::needed_key(tool, self.dialect).filter(unsaid).map(|key| {
             let words = format!("a task has it only if its definition has a rule for `{key}`, and that of {agent} ({origin}) has none");
             Absent::Words(words)
         })
-    }
-
-    fn speaks_to_tasks(&self, tool: &str) -> bool {
-        self.messengers.iter().any(|messenger| messenger == tool)
     }
 
     pub(super) fn lacks(&self, tool: &str, post: &Post) -> bool {
@@ -111,9 +97,9 @@ impl Book {
             }
             Some(Absent::Words(why)) => MissingTool { tool, rule: None, origin: post.agent.origin.clone(), why },
             None => {
-                let why = match key_of(&tool) {
-                    "question" => "offered only where somebody can answer: on a terminal, or with --on-ask wait",
-                    key if key == "task" || self.speaks_to_tasks(key) => {
+                let why = match build::needed_key(&tool, self.dialect) {
+                    Some("question") => "offered only where somebody can answer: on a terminal, or with --on-ask wait",
+                    Some("task") => {
                         "offered where there is an agent to call and depth is left (`limits.depth`); a flag of that run may have removed it too"
                     }
                     _ => "no rule of today removes it: a flag of that run did, or the rules have changed, or posse has",

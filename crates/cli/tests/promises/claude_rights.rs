@@ -282,6 +282,9 @@ fn without_a_mode_an_agent_edits_unasked_and_the_users_rules_hold() {
     assert_eq!(requests_of(&world, "go")[0].tools, ["Agent", "SendMessage", "TaskOutput", "TaskStop"], "one, and what belongs to it");
     assert_eq!(requests_of(&world, "work")[0].tools, ["read", "write"], "CC-096");
     assert!(requests_of(&world, "all")[0].tools.contains(&"edit".to_owned()) && is_made(&world), "CC-093, CC-094, CC-100");
+    // Who may start nobody has nobody to speak to, to read or to stop.
+    let speaks = |name: &String| ["Agent", "SendMessage", "TaskOutput", "TaskStop"].contains(&name.as_str());
+    assert!(!requests_of(&world, "all")[0].tools.iter().any(speaks), "{:?}", requests_of(&world, "all")[0].tools);
 
     // CC-095: what is said for all, or by a flag for today, holds below.
     for (args, code) in [(["--deny", "edit(made)"], 0), (["--ask", "edit(made)"], 4), (["--deny", "Write(made)"], 0)] {

@@ -729,3 +729,18 @@ async fn goes_on(office: Office, memory: Memory, what: &str) -> Office {
     check_tree(&office, what).await;
     office
 }
+
+/// How tasks of a session ended, and what was told of it.
+pub fn ends(records: &[Record]) -> Vec<(posse_session::How, String)> {
+    let end = |record: &Record| match &record.event {
+        Event::TaskEnded { how, result, .. } => Some((*how, result.inline().unwrap().to_owned())),
+        _ => None,
+    };
+    records.iter().filter_map(end).collect()
+}
+
+/// The limits that were reached, and whether they were the session's own.
+pub fn limits(records: &[Record]) -> Vec<(posse_session::Limit, bool)> {
+    let limit = |record: &Record| if let Event::LimitReached { limit, own, .. } = &record.event { Some((*limit, *own)) } else { None };
+    records.iter().filter_map(limit).collect()
+}

@@ -9,11 +9,13 @@ use serde::{Deserialize, Serialize};
 
 use super::BoxFuture;
 use crate::{
+    command::Command,
     entry::Entry,
-    event::{Event, Record},
+    event::{Event, Hold, Record},
     ids::{AskId, BatchId, Epoch, Hash, LetterId, Seq, SessionId, Timestamp},
-    outcome::Answer,
+    outcome::{Answer, By, Outcome},
     summary::Summary,
+    text::Text,
 };
 
 /// Facts to be made durable together, with the blobs they name and the letters they answer.
@@ -148,6 +150,20 @@ pub enum Letter {
     Detach {
         task: SessionId,
     },
+}
+
+impl Letter {
+    /// What it wishes for. How a task that goes on in the background is told of, only a run knows.
+    pub fn command(&self) -> Command {
+        match self.clone() {
+            Self::Say { entry } => Command::Say(entry),
+            Self::Answer { ask, answer } => Command::Answer { ask, answer, by: By::User },
+            Self::Stop { .. } => Command::Interrupt { by: By::User, hold: Hold::StoppedByUser, partial: Text::default() },
+            Self::Resume => Command::Resume { by: By::User },
+            Self::Revoke { ask } => Command::Revoke { ask, by: By::User },
+            Self::Detach { task } => Command::Detach { task, launched: Outcome::done("") },
+        }
+    }
 }
 
 /// A letter as it lies in the inbox.

@@ -6,28 +6,9 @@ use serde_json::{Value, json};
 use super::{roster::Roster, words};
 
 pub(super) fn description(roster: &Roster) -> String {
-    let list = roster.list();
-    format!(
-        "Give a piece of work to another agent. It works on its own, with its own tools and its own memory of the conversation, and comes back with one answer.\n\
-        \n\
-        Agents you can give work to:\n\
-        {list}\
-        \n\
-        Name one of them in `subagent_type`; there is no default.\n\
-        \n\
-        When NOT to use `task`:\n\
-        - You know the path of the file: use `read`.\n\
-        - You look for one definition, name or phrase: use `glob` or `grep`.\n\
-        - The work is a single simple step: do it yourself.\n\
-        \n\
-        Notes:\n\
-        - `description` is 3 to 5 words that a person recognises the task by.\n\
-        - Several independent pieces of work: send several calls in one reply, and the agents work at the same time.\n\
-        - An agent knows nothing of this conversation. Put everything it needs into `prompt`: the goal, the paths, what is known, what exactly to report back, and whether it may change files or should only look.\n\
-        - Every call starts afresh unless you pass `session_id` from an earlier result: then that agent goes on with what it knows.\n\
-        - The user does not see the agent's answer. Say yourself, briefly, what matters in it.\n\
-        - An agent can be wrong. Check what you build on.\n"
-    )
+    let resume =
+        "- Every call starts afresh unless you pass `session_id` from an earlier result: then that agent goes on with what it knows.\n";
+    words::description(roster, "task", words::Teaching { when: "", waiting: "", resume })
 }
 
 pub(super) fn schema() -> Value {

@@ -10,37 +10,15 @@ const MEANWHILE: &str =
     "A notice with its result comes to you by itself: do other work meanwhile or end your turn; do not poll, and do not guess the result.";
 
 pub(super) fn description(roster: &Roster, switches: Switches) -> String {
-    let list = roster.list();
     let waiting = if switches.background {
         "- The call waits for the answer: right when you need it to go on.\n\
         - Long work that need not hold you up: `run_in_background: true`. The call returns at once, and a notice with the result comes by itself. Until then do other work or end your turn; do not poll, do not do the same work yourself, and do not guess the result.\n"
     } else {
         ""
     };
-    format!(
-        "Give a piece of work to another agent. It works on its own, with its own tools and its own memory of the conversation, and comes back with one answer.\n\
-        \n\
-        Agents you can give work to:\n\
-        {list}\
-        \n\
-        Name one of them in `subagent_type`; there is no default.\n\
-        \n\
-        When to use `agent`: the work fits what one of them is for, takes many steps, or would fill this conversation with text that you do not need.\n\
-        \n\
-        When NOT to use `agent`:\n\
-        - You know the path of the file: use `read`.\n\
-        - You look for one definition, name or phrase: use `glob` or `grep`.\n\
-        - The work is a single simple step: do it yourself.\n\
-        \n\
-        Notes:\n\
-        - `description` is 3 to 5 words that a person recognises the task by.\n\
-        - Several independent pieces of work: send several calls in one reply, and the agents work at the same time.\n\
-        {waiting}\
-        - An agent knows nothing of this conversation. Put everything it needs into `prompt`: the goal, the paths, what is known, what exactly to report back, and whether it may change files or should only look.\n\
-        - Every call starts afresh unless you pass `task_id` from an earlier result: then that agent goes on with what it knows. `send_message` says more to a task that still works.\n\
-        - The user does not see the agent's answer. Say yourself, briefly, what matters in it.\n\
-        - An agent can be wrong. Check what you build on.\n"
-    )
+    let when = "When to use `agent`: the work fits what one of them is for, takes many steps, or would fill this conversation with text that you do not need.\n\n";
+    let resume = "- Every call starts afresh unless you pass `task_id` from an earlier result: then that agent goes on with what it knows. `send_message` says more to a task that still works.\n";
+    words::description(roster, "agent", words::Teaching { when, waiting, resume })
 }
 
 pub(super) fn schema(switches: Switches) -> Value {

@@ -2,7 +2,7 @@
 
 use posse_session::{By, Effort, How, Status, TaskEnd, TaskView, clip};
 
-use super::{Dialect, claude, posse};
+use super::{Dialect, claude, posse, roster::Roster};
 use crate::text::{cap, gap};
 
 /// What a look at a running task shows of its text; its output file has all of it.
@@ -107,6 +107,41 @@ fn time(millis: u64) -> String {
         (seconds @ 10..60, _) => format!("{seconds} s"),
         (seconds, _) => format!("{} min {} s", seconds / 60, seconds % 60),
     }
+}
+
+/// What a dialect teaches besides what all of them do.
+pub(super) struct Teaching<'a> {
+    pub(super) when: &'a str,
+    pub(super) waiting: &'a str,
+    pub(super) resume: &'a str,
+}
+
+/// When to give work to another agent, who there is, and how. In every request, so in few words.
+pub(super) fn description(roster: &Roster, tool: &str, teaching: Teaching) -> String {
+    let (list, Teaching { when, waiting, resume }) = (roster.list(), teaching);
+    format!(
+        "Give a piece of work to another agent. It works on its own, with its own tools and its own memory of the conversation, and comes back with one answer.\n\
+        \n\
+        Agents you can give work to:\n\
+        {list}\
+        \n\
+        Name one of them in `subagent_type`; there is no default.\n\
+        \n\
+        {when}\
+        When NOT to use `{tool}`:\n\
+        - You know the path of the file: use `read`.\n\
+        - You look for one definition, name or phrase: use `glob` or `grep`.\n\
+        - The work is a single simple step: do it yourself.\n\
+        \n\
+        Notes:\n\
+        - `description` is 3 to 5 words that a person recognises the task by.\n\
+        - Several independent pieces of work: send several calls in one reply, and the agents work at the same time.\n\
+        {waiting}\
+        - An agent knows nothing of this conversation. Put everything it needs into `prompt`: the goal, the paths, what is known, what exactly to report back, and whether it may change files or should only look.\n\
+        {resume}\
+        - The user does not see the agent's answer. Say yourself, briefly, what matters in it.\n\
+        - An agent can be wrong. Check what you build on.\n"
+    )
 }
 
 /// Whether an id is a background shell's.
