@@ -51,6 +51,9 @@ pub trait Client: Send + Sync {
     /// Facts after `after`, with their texts.
     fn facts<'a>(&'a self, session: &'a SessionId, after: Seq) -> BoxFuture<'a, Result<Vec<Record>, ClientError>>;
 
+    /// At most `limit` of them: a long session is read in pages.
+    fn page<'a>(&'a self, session: &'a SessionId, after: Seq, limit: usize) -> BoxFuture<'a, Result<Vec<Record>, ClientError>>;
+
     /// The facts about these calls, with their texts, and what was taken back in their session.
     fn facts_of<'a>(&'a self, session: &'a SessionId, calls: &'a [CallId]) -> BoxFuture<'a, Result<Vec<Record>, ClientError>>;
 

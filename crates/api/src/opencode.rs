@@ -476,6 +476,7 @@ fn part(part: &Part) -> Option<Value> {
             json!({"type": "patch", "hash": if after.is_empty() { before } else { after }, "files": [path]})
         }
         Part::Compaction { .. } => json!({"type": "compaction", "auto": true}),
+        Part::Compact { .. } => json!({"type": "compaction", "auto": false}),
         Part::Retry { attempt, error } => json!({"type": "retry", "attempt": attempt, "error": problem(None, error)}),
         Part::Call { .. } | Part::Opaque { .. } => return None,
     })

@@ -19,6 +19,9 @@ pub struct Report {
     pub session: String,
     pub status: RunStatus,
     pub result: String,
+    /// The answer as the value it was asked to be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub structured: Option<serde_json::Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     pub usage: Usage,
@@ -90,6 +93,7 @@ pub fn report(status: RunStatus, error: Option<String>, tree: &[Summary], facts:
     Report {
         status,
         result: last_text(after(since.text)),
+        structured: None,
         error,
         usage,
         tree: tree.iter().map(|summary| entry(summary, names.get(&summary.session).copied())).collect(),

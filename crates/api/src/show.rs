@@ -66,6 +66,14 @@ pub fn transcript(facts: &[Record]) -> Vec<String> {
             }
             Event::Interrupted { .. } => blocks.push("  ! interrupted".into()),
             Event::LimitReached { words, .. } => blocks.push(format!("  ! {words}")),
+            Event::Compacted { summary, .. } => blocks.push(format!(
+                "  * from here on the model knows what was before by this summary:\n{}",
+                summary.inline().unwrap_or_default()
+            )),
+            Event::Pruned { .. } => blocks.push("  * what calls printed long ago is no longer shown to the model".into()),
+            Event::CompactionFailed { why } => blocks.push(format!("  ! the conversation was not summed up: {why}")),
+            Event::Titled { title } => blocks.push(format!("  * called {title} from here on")),
+            Event::Misshapen { words, .. } => blocks.push(format!("  ! the answer does not fit the schema: {words}")),
             Event::TookOver { .. } => blocks.push("  ! the process died here; another took over".into()),
             _ => {}
         }

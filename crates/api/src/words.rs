@@ -188,7 +188,7 @@ pub fn hold(hold: Hold) -> &'static str {
 
 /// What to do when the log cannot be written or read.
 pub fn storage(why: &str) -> String {
-    let advice = if why.contains("full") || why.contains("No space") {
+    let advice = if why.contains("full") || why.contains("No space") || why.contains("quota") {
         "free some space, then `posse sessions resume ID` goes on where it stopped"
     } else if why.contains("ermission") || why.contains("ead-only") || why.contains("readonly") {
         "make the folder writable, or set POSSE_HOME to one that is"

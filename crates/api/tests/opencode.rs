@@ -347,7 +347,7 @@ fn compaction_notices_and_what_was_taken_back() {
         .says("msg_01A", "one")
         .step(0, &["msg_01A"], Vec::new())
         .replies(0, vec![Part::text("first")], 0)
-        .and(Event::Compacted { summary: "what was done".into(), tail_from: 0 })
+        .and(Event::Compacted { summary: "what was done".into(), tail_from: 0, verbatim: Default::default() })
         .and(ended)
         .step(1, &["msg_02NOTICE"], Vec::new())
         .replies(1, vec![Part::text("second")], 0);

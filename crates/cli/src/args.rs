@@ -6,7 +6,7 @@ use clap::{Args as ClapArgs, CommandFactory as _, Parser, Subcommand, ValueEnum}
 
 use crate::{
     exit::{Exit, Failure},
-    sessions::export::ExportFormat,
+    sessions::{export::ExportFormat, import::ImportOptions},
 };
 
 const EXAMPLES: &str = "\
@@ -48,11 +48,39 @@ Examples:
   posse rules judge --command 'git push --force'
   posse rules judge --path ../other/file --op write";
 
+const IMPORT_EXAMPLES: &str = "\
+Examples:
+  posse sessions export ses_01JD --format jsonl > session.jsonl
+  posse sessions import session.jsonl               on another machine, or after `sessions rm`
+  posse sessions import session.jsonl --new-ids     a copy beside the one that is here";
+
+const RM_EXAMPLES: &str = "\
+Examples:
+  posse sessions rm ses_01JD ses_01JE
+  posse sessions rm --older-than 30d --dry-run      which would go
+  posse sessions rm --older-than 30d";
+
 const UNDO_EXAMPLES: &str = "\
 Examples:
   posse sessions show ses_01JD --edits         which agent changed which file
   posse sessions undo ses_01JD                 every file as it was before the session
   posse sessions undo ses_01JD --call call_01JE";
+
+const MODELS_EXAMPLES: &str = "\
+Examples:
+  posse models list                            what you can use; the newest few of each provider
+  posse models list openrouter qwen            of one provider, by a part of the name
+  posse models list --all --format json";
+
+const AUTH_EXAMPLES: &str = "\
+Examples:
+  posse auth add anthropic
+  pass show openai | posse auth add openai --file";
+
+const DOCTOR_EXAMPLES: &str = "\
+Examples:
+  posse doctor                                 looks, and sends nothing to anybody
+  posse doctor --try anthropic                 tries the key";
 
 /// Runs coding agents on a repository; every session survives a crash.
 #[derive(Debug, Parser)]
@@ -107,8 +135,15 @@ pub(crate) enum Cmd {
     /// Models that can be used from here
     #[command(subcommand)]
     Models(ModelsCmd),
+    /// Keys that posse keeps for you, in the system's keyring or a file: add, list, remove
+    #[command(subcommand)]
+    Auth(AuthCmd),
     /// Checks folders, configuration, keys and processes, and says what to do
+    #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor {
+        /// Also send the smallest request there is to PROVIDER, or to every provider that has a key
+        #[arg(long = "try", value_name = "PROVIDER", num_args = 0..=1, default_missing_value = "")]
+        attempt: Option<String>,
         #[arg(long, value_enum, default_value_t = Listing::Text)]
         format: Listing,
     },
@@ -177,6 +212,9 @@ pub(crate) struct How {
     /// What goes to stdout
     #[arg(long, visible_alias = "output-format", value_enum, default_value = "text")]
     pub(crate) format: Option<Format>,
+    /// The final answer must be JSON that fits this schema: a file, or the schema itself
+    #[arg(long, value_name = "SCHEMA", alias = "json-schema")]
+    pub(crate) output_schema: Option<String>,
     /// Nothing but errors on stderr
     #[arg(short = 'q', long)]
     pub(crate) quiet: bool,
@@ -213,6 +251,15 @@ pub(crate) struct How {
     /// Stop after this time, e.g. 90s, 10m, 1h30m
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub(crate) timeout: Option<std::time::Duration>,
+    /// Keep every exchange with a model in this file; `--replay` plays it back
+    #[arg(long, value_name = "FILE", conflicts_with = "replay")]
+    pub(crate) record: Option<PathBuf>,
+    /// Answer from a recording instead of asking models: no network, no keys
+    #[arg(long, value_name = "FILE")]
+    pub(crate) replay: Option<PathBuf>,
+    /// With --replay: where tool results are not the recorded ones, go on with the recorded answers
+    #[arg(long, requires = "replay")]
+    pub(crate) loose: bool,
     /// How long to wait for background tasks after the last answer: a time, or none. They stay open for `posse sessions resume`
     #[arg(long, value_name = "TIME|none", value_parser = wait_time)]
     pub(crate) wait_background: Option<std::time::Duration>,
@@ -249,12 +296,21 @@ fn time(text: &str) -> Result<std::time::Duration, String> {
 pub(crate) enum SessionsCmd {
     /// The sessions of this directory, newest first
     List {
+        /// How many at most (50 as text, all as JSON)
+        #[arg(long, value_name = "NUMBER", conflicts_with = "all")]
+        limit: Option<usize>,
+        /// However many there are
+        #[arg(long)]
+        all: bool,
         #[arg(long, value_enum, default_value_t = Listing::Text)]
         format: Listing,
     },
     /// What was said and done in a session
     Show {
         id: String,
+        /// All of a long session, not only its end
+        #[arg(long)]
+        all: bool,
         /// Instead: which agent changed which file, here and in the sessions below
         #[arg(long)]
         edits: bool,
@@ -276,6 +332,16 @@ pub(crate) enum SessionsCmd {
         id: String,
         #[arg(long, value_enum, default_value_t = ExportFormat::Opencode)]
         format: ExportFormat,
+        /// With jsonl: also agents' definitions, what undoing needs, and what requests began with
+        #[arg(long)]
+        whole: bool,
+    },
+    /// Reads a file of `export --format jsonl` into this project; refuses what is here already
+    #[command(after_help = IMPORT_EXAMPLES)]
+    Import {
+        file: PathBuf,
+        #[command(flatten)]
+        options: ImportOptions,
     },
     /// Goes on where a session stopped, until it comes to rest
     Resume {
@@ -298,8 +364,29 @@ pub(crate) enum SessionsCmd {
         #[arg(long, value_enum, default_value_t = Listing::Text)]
         format: Listing,
     },
-    /// Removes a session for good
-    Rm { id: String },
+    /// Calls a session otherwise; without TITLE the small model finds one
+    Title { id: String, title: Vec<String> },
+    /// Removes sessions for good, with every agent below them
+    #[command(after_help = RM_EXAMPLES)]
+    Rm {
+        #[arg(value_name = "ID", required_unless_present = "older_than", conflicts_with = "older_than")]
+        ids: Vec<String>,
+        /// All that have rested for this long, e.g. 30d: no owner, no open question, nothing unread
+        #[arg(long, value_name = "TIME", value_parser = time)]
+        older_than: Option<std::time::Duration>,
+        /// Only say which
+        #[arg(long, requires = "older_than")]
+        dry_run: bool,
+    },
+    /// Copies all sessions of this project into a file, also while they run, and checks the copy
+    Backup {
+        file: PathBuf,
+        /// Replace the file if it is there
+        #[arg(long)]
+        force: bool,
+        #[arg(long, value_enum, default_value_t = Listing::Text)]
+        format: Listing,
+    },
 }
 
 #[derive(Debug, Subcommand)]
@@ -482,11 +569,43 @@ pub(crate) enum ConfigCmd {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ModelsCmd {
-    /// Configured models, and those a key in the environment opens
+    /// Configured models, those a key opens, and those of servers on this machine
+    #[command(after_help = MODELS_EXAMPLES)]
+    List {
+        /// A provider, whether you have a key for it or not, and parts of names
+        #[arg(value_name = "PROVIDER|TEXT")]
+        what: Vec<String>,
+        /// Every model, and not only the newest of each provider
+        #[arg(long)]
+        all: bool,
+        #[arg(long, value_enum, default_value_t = Listing::Text)]
+        format: Listing,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum AuthCmd {
+    /// Keeps a key: typed at a prompt that does not show it, or piped in
+    #[command(after_help = AUTH_EXAMPLES)]
+    Add {
+        provider: String,
+        /// In a file that only you can read
+        #[arg(long, conflicts_with = "keyring")]
+        file: bool,
+        /// In the keyring of the system, or not at all
+        #[arg(long)]
+        keyring: bool,
+        /// Taken only to say that a key does not belong here
+        #[arg(hide = true)]
+        rest: Vec<String>,
+    },
+    /// Which keys are kept, where, and since when
     List {
         #[arg(long, value_enum, default_value_t = Listing::Text)]
         format: Listing,
     },
+    /// Forgets a key
+    Remove { provider: String },
 }
 
 pub(crate) fn completions(shell: clap_complete::Shell) -> Result<Exit, Failure> {

@@ -27,7 +27,7 @@ pub(crate) async fn asks(command: AsksCmd) -> Result<Exit, Failure> {
 
 /// The sessions of this folder's project. `None` when there are none yet: then nothing is made for them either.
 pub(crate) fn client(places: &Places) -> Result<Option<Local>, Failure> {
-    if !places.project_data_dir().join("posse.db").exists() {
+    if !posse_store::Sqlite::is_in(places.project_data_dir()) {
         return Ok(None);
     }
     Ok(Some(Local::new(build::world(build::open_store(places)?, places, &build::configuration(places, &How::default())?))))

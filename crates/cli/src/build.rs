@@ -37,7 +37,17 @@ impl Clock for SystemClock {
 }
 
 pub(crate) fn env(name: &str) -> Option<String> {
-    std::env::var(name).ok()
+    let said = std::env::var(name).ok();
+    match name {
+        // Ollama's own variable says where its server is, in fewer words.
+        "OLLAMA_BASE_URL" => said.or_else(|| crate::local::ollama_base_url(&std::env::var("OLLAMA_HOST").ok()?)),
+        // Azure's resource is the first part of its host.
+        "AZURE_BASE_URL" => said.or_else(|| {
+            let resource = std::env::var("AZURE_RESOURCE_NAME").ok().filter(|name| !name.is_empty())?;
+            Some(format!("https://{resource}.openai.azure.com"))
+        }),
+        _ => said,
+    }
 }
 
 /// Where everything is, for a command that works in `dir`.
@@ -73,6 +83,7 @@ pub(crate) fn configuration(places: &Places, how: &How) -> Result<Config, Failur
     let permission_mode = if how.skip_permissions { Some(PermissionMode::Bypass) } else { how.permission_mode };
     let overrides = Overrides { model: how.model.clone(), rules, permission_mode, trust: how.trust };
     let config = posse_config::load(places, &env, &overrides).map_err(|error| Failure::usage(error.to_string()))?;
+    let config = config.with_kept_keys(crate::auth::kept(&places.data_dir));
     // What the project wished for in vain is then in the line that `warn` prints.
     Ok(config.with_project_models(&known(), &env))
 }
@@ -90,8 +101,13 @@ pub(crate) fn warn(config: &Config, quiet: bool) {
     }
 }
 
+/// Where nothing can be written (a full disk, a read-only one) what is there can still be read; the first write says why.
 pub(crate) fn open_store(places: &Places) -> Result<Arc<Sqlite>, Failure> {
-    let store = Sqlite::open(places.project_data_dir()).map_err(|error| Failure::failed(posse_api::words::storage(&error.to_string())))?;
+    let opened = Sqlite::open_to_read(places.project_data_dir(), &std::env::temp_dir());
+    let store = opened.map_err(|error| Failure::failed(posse_api::words::storage(&error.to_string())))?;
+    if let Some(salvaged) = store.salvaged() {
+        to_stderr(&format!("posse: {salvaged}"));
+    }
     Ok(Arc::new(store))
 }
 
@@ -129,6 +145,8 @@ pub(crate) fn known() -> Vec<KnownProvider> {
             api: match known.api {
                 posse_models::Api::Anthropic => posse_config::Api::Anthropic,
                 posse_models::Api::OpenAi => posse_config::Api::OpenaiChat,
+                posse_models::Api::OpenAiResponses => posse_config::Api::OpenaiResponses,
+                posse_models::Api::Gemini => posse_config::Api::Gemini,
             },
             base_url: known.base_url,
             key_env: known.key_env,
@@ -148,6 +166,10 @@ fn default_model(provider: &str) -> &'static str {
         "groq" => "openai/gpt-oss-120b",
         "mistral" => "mistral-large-latest",
         "xai" => "grok-4",
+        "together" => "moonshotai/Kimi-K2.6",
+        "fireworks" => "accounts/fireworks/models/kimi-k2p6",
+        "cerebras" => "gpt-oss-120b",
+        "moonshot" => "kimi-k2.6",
         _ => "",
     }
 }
@@ -180,14 +202,8 @@ pub(crate) fn provider(chosen: &ChosenModel) -> Result<ProviderSpec, Failure> {
     let api = match chosen.api {
         posse_config::Api::Anthropic => posse_models::Api::Anthropic,
         posse_config::Api::OpenaiChat => posse_models::Api::OpenAi,
-        other => {
-            let words = format!(
-                "{}: this version has no client for the `{}` protocol; most such servers also speak `openai`",
-                chosen.name(),
-                other.name()
-            );
-            return Err(Failure::usage(words));
-        }
+        posse_config::Api::OpenaiResponses => posse_models::Api::OpenAiResponses,
+        posse_config::Api::Gemini => posse_models::Api::Gemini,
     };
     let facts = FactsOverride {
         id: chosen.spec.id.clone(),

@@ -13,8 +13,8 @@ use std::{
 };
 
 use posse_session::{
-    Append, AppendError, BoxFuture, CallId, CommandLine, Hash, Log, Ownership, Process, ReadError, Record, Seq, SessionId, SpawnError,
-    Summary, Workspace,
+    Append, AppendError, BoxFuture, CallId, CommandLine, Hash, Log, Ownership, Process, ReadError, Record, SavedFold, Seq, SessionId,
+    SpawnError, Summary, Workspace,
 };
 
 #[derive(Debug)]
@@ -70,6 +70,14 @@ impl Log for CrashingLog {
 
     fn summaries<'a>(&'a self, root: Option<&'a SessionId>) -> BoxFuture<'a, Result<Vec<Summary>, ReadError>> {
         self.log.summaries(root)
+    }
+
+    fn save_fold(&self, fold: SavedFold) -> BoxFuture<'_, Result<(), AppendError>> {
+        self.log.save_fold(fold)
+    }
+
+    fn saved_fold<'a>(&'a self, session: &'a SessionId) -> BoxFuture<'a, Result<Option<SavedFold>, ReadError>> {
+        self.log.saved_fold(session)
     }
 
     fn remove<'a>(&'a self, owner: &'a Ownership) -> BoxFuture<'a, Result<u64, AppendError>> {

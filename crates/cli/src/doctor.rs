@@ -1,8 +1,16 @@
-//! `posse doctor`: looks at everything a run needs, and says what to do about what is missing. Sends nothing anywhere.
+//! `posse doctor`: looks at everything a run needs, and says what to do about what is missing.
+//!
+//! Asks servers on this machine who they are, and sends nothing anywhere else, unless `--try` asks for it. Where keys are
+//! is `doctor/keys.rs`, trying them `doctor/attempt.rs`. No key is ever part of a finding.
+
+mod attempt;
+mod data;
+mod keys;
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use posse_config::{ModelChoice, Overrides, Places};
+use posse_config::{Config, ModelChoice, Overrides, Places};
+use posse_models::LocalServer;
 use posse_session::format_duration;
 use posse_session::{CallId, CommandLine, Ended, Workspace as _};
 use posse_tools::{Keeper, LocalWorkspace};
@@ -12,14 +20,15 @@ use crate::{
     args::{How, Listing},
     build::{self, env},
     exit::{Exit, Failure},
-    print::to_stdout,
+    local,
+    print::{flat, to_stdout},
 };
 
 /// How long a trivial process may take before something is wrong with starting processes.
 const PROCESS_MAX: Duration = Duration::from_secs(5);
 
-/// A local model server that listens there is worth a word.
-const LOCAL_SERVERS: [(&str, u16); 3] = [("Ollama", 11434), ("llama.cpp", 8080), ("LM Studio", 1234)];
+/// So many models of a server are named; the rest is for `models list`.
+const NAMED_MAX: usize = 5;
 
 #[derive(Clone, Copy, PartialEq)]
 enum Health {
@@ -31,19 +40,39 @@ enum Health {
 
 struct Finding {
     what: &'static str,
+    /// Whose, where it is about one provider.
+    provider: Option<String>,
     health: Health,
     words: String,
 }
 
-pub(crate) async fn doctor(format: Listing) -> Result<Exit, Failure> {
+impl Finding {
+    fn new(what: &'static str, health: Health, words: impl Into<String>) -> Self {
+        Self { what, provider: None, health, words: words.into() }
+    }
+
+    fn of(provider: &str, what: &'static str, health: Health, words: impl Into<String>) -> Self {
+        Self { provider: Some(provider.to_owned()), ..Self::new(what, health, words) }
+    }
+}
+
+/// `attempt`: whom to try; an empty name is everybody who has a key.
+pub(crate) async fn doctor(attempt: Option<&str>, format: Listing) -> Result<Exit, Failure> {
     let places = build::places(None)?;
-    let mut findings = vec![configuration(&places), data(&places), processes(&places).await, git()];
-    findings.extend(models(&places));
-    findings.extend(delegation(&places));
+    let mut findings = vec![configuration(&places), data::finding(&places).await, processes(&places).await, git()];
+    // What is wrong with it was the first finding.
+    if let Ok(config) = build::configuration(&places, &How::default()) {
+        findings.push(model(&places, &config));
+        findings.extend(keys::findings(&config, &places));
+        findings.extend(local::servers(&config).await.iter().map(server));
+        findings.extend(delegation(&config));
+        if let Some(wanted) = attempt {
+            findings.extend(attempt::findings(&config, &places, wanted).await?);
+        }
+    }
     let bad = findings.iter().any(|finding| finding.health == Health::Bad);
     if format == Listing::Json {
-        let rows: Vec<_> =
-            findings.iter().map(|finding| json!({"check": finding.what, "health": word(finding.health), "words": finding.words})).collect();
+        let rows: Vec<_> = findings.iter().map(row).collect();
         to_stdout(&json!({"ok": !bad, "checks": rows}).to_string());
     } else {
         for finding in &findings {
@@ -52,10 +81,19 @@ pub(crate) async fn doctor(format: Listing) -> Result<Exit, Failure> {
                 Health::Note => "·",
                 Health::Bad => "✗",
             };
-            to_stdout(&format!("{mark} {:13}  {}", finding.what, finding.words));
+            let whose = finding.provider.as_ref().map(|provider| format!("{provider}: ")).unwrap_or_default();
+            to_stdout(&flat(&format!("{mark} {:13}  {whose}{}", finding.what, finding.words)));
         }
     }
     Ok(if bad { Exit::Failed } else { Exit::Done })
+}
+
+fn row(finding: &Finding) -> serde_json::Value {
+    let mut row = json!({"check": finding.what, "health": word(finding.health), "words": finding.words});
+    if let Some(provider) = &finding.provider {
+        row["provider"] = json!(provider);
+    }
+    row
 }
 
 fn word(health: Health) -> &'static str {
@@ -76,20 +114,12 @@ fn configuration(places: &Places) -> Finding {
     } else {
         (Health::Good, format!("{}", places.config_dir.join("posse.json").display()))
     };
-    Finding { what: "configuration", health, words }
-}
-
-fn data(places: &Places) -> Finding {
-    let folder = places.project_data_dir();
-    match posse_store::Sqlite::open(&folder) {
-        Ok(_) => Finding { what: "data", health: Health::Good, words: folder.display().to_string() },
-        Err(error) => Finding { what: "data", health: Health::Bad, words: posse_api::words::storage(&error.to_string()) },
-    }
+    Finding::new("configuration", health, words)
 }
 
 /// Starts `true` the way tools start everything.
 async fn processes(places: &Places) -> Finding {
-    let bad = |words: String| Finding { what: "processes", health: Health::Bad, words };
+    let bad = |words: String| Finding::new("processes", Health::Bad, words);
     let workspace = match LocalWorkspace::new(&places.project, &places.cwd, Arc::new(Keeper::new())) {
         Ok(workspace) => workspace,
         Err(error) => return bad(error.to_string()),
@@ -108,18 +138,15 @@ async fn processes(places: &Places) -> Finding {
     };
     let _ = std::fs::remove_file(output);
     match ended {
-        Ok(Ended::Code(0)) => {
-            Finding { what: "processes", health: Health::Good, words: "tools run below a keeper that ends them with posse".into() }
-        }
+        Ok(Ended::Code(0)) => Finding::new("processes", Health::Good, "tools run below a keeper that ends them with posse"),
         Ok(other) => bad(format!("`true` ended with {other:?}")),
         Err(_) => bad(format!("`true` did not end within {} s", PROCESS_MAX.as_secs())),
     }
 }
 
 /// What holds for agents that work for others: how many requests at once, how long, how many.
-fn delegation(places: &Places) -> Vec<Finding> {
-    let Ok(config) = build::configuration(places, &How::default()) else { return Vec::new() };
-    let good = |what: &'static str, words: String| Finding { what, health: Health::Good, words };
+fn delegation(config: &Config) -> Vec<Finding> {
+    let good = |what: &'static str, words: String| Finding::new(what, Health::Good, words);
     let named = config.concurrency.named.iter().map(|(name, count)| format!("{count} at once to {name}"));
     let others = if config.concurrency.named.is_empty() { "at once to a provider" } else { "to any other" };
     let lanes: Vec<String> = named.chain([format!("{} {others}", config.concurrency.default)]).collect();
@@ -147,35 +174,41 @@ fn delegation(places: &Places) -> Vec<Finding> {
 fn git() -> Finding {
     let found = env("PATH").is_some_and(|path| std::env::split_paths(&path).any(|folder| Path::new(&folder).join("git").is_file()));
     if found {
-        Finding { what: "git", health: Health::Good, words: "found".into() }
+        Finding::new("git", Health::Good, "found")
     } else {
-        Finding { what: "git", health: Health::Note, words: "not on PATH; agents work better with it".into() }
+        Finding::new("git", Health::Note, "not on PATH; agents work better with it")
     }
 }
 
-fn models(places: &Places) -> Vec<Finding> {
-    let Ok(config) = build::configuration(places, &How::default()) else { return Vec::new() };
-    let mut findings = Vec::new();
-    let choice = config.choose_model(None, &build::known(), &env);
-    findings.push(match choice {
-        Ok(ModelChoice::Remote(chosen)) => Finding { what: "model", health: Health::Good, words: format!("{} at {}", chosen.name(), posse_models::shown_url(&chosen.base_url)) },
-        Ok(ModelChoice::Offline) => Finding {
-            what: "model",
-            health: Health::Note,
-            words: format!(
-                "none configured, so offline/explorer answers by rules and search. Set ANTHROPIC_API_KEY or OPENAI_API_KEY, or write a provider into {}",
-                places.config_dir.join("posse.json").display()
-            ),
-        },
-        Err(error) => Finding { what: "model", health: Health::Bad, words: error.to_string() },
-    });
-    for (name, port) in LOCAL_SERVERS {
-        let address = std::net::SocketAddr::from(([127, 0, 0, 1], port));
-        if std::net::TcpStream::connect_timeout(&address, Duration::from_millis(100)).is_ok() {
-            let words =
-                format!("something listens on port {port}, the usual one of {name}: set base_url to http://127.0.0.1:{port}/v1 to use it");
-            findings.push(Finding { what: "local server", health: Health::Note, words });
+fn model(places: &Places, config: &Config) -> Finding {
+    match config.choose_model(None, &build::known(), &env) {
+        Ok(ModelChoice::Remote(chosen)) => {
+            let words = format!("{} at {}", chosen.name(), posse_models::shown_url(&chosen.base_url));
+            Finding::new("model", Health::Good, words)
         }
+        Ok(ModelChoice::Offline) => {
+            let file = places.config_dir.join("posse.json");
+            let words = format!(
+                "none configured, so offline/explorer answers by rules and search. `posse auth add anthropic` (or openai, gemini, ...) keeps a key, ANTHROPIC_API_KEY or OPENAI_API_KEY holds one, or write a provider into {}",
+                file.display()
+            );
+            Finding::new("model", Health::Note, words)
+        }
+        Err(error) => Finding::new("model", Health::Bad, error.to_string()),
     }
-    findings
+}
+
+/// A model server on this machine, and how to use it.
+fn server(server: &LocalServer) -> Finding {
+    let provider = server.kind.provider();
+    let at = format!("{} at {}", server.kind.name(), posse_models::shown_url(&server.base_url));
+    let words = match &server.models[..] {
+        [] => format!("{at} has no models yet"),
+        models => {
+            let names: Vec<&str> = models.iter().take(NAMED_MAX).map(|model| model.name.as_str()).collect();
+            let more = if NAMED_MAX < models.len() { format!(" and {} more", models.len() - NAMED_MAX) } else { String::new() };
+            format!("{at} has {}{more}; `posse run -m {provider}/{}` uses one", names.join(", "), names[0])
+        }
+    };
+    Finding::of(provider, "local server", Health::Good, words)
 }

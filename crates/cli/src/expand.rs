@@ -41,7 +41,9 @@ impl Typist {
     /// The first command that nobody knows, in words.
     pub(crate) fn unknown(&self, text: &str, voice: &Voice) -> Option<String> {
         self.lines(text, voice).into_iter().find_map(|line| match line {
-            Line::Command { name, .. } if self.commands.find(&name).is_none() => Some(self.commands.unknown(&name)),
+            Line::Command { name, .. } if self.commands.find(&name).is_none() && self.wish_to_compact(text, voice).is_none() => {
+                Some(self.commands.unknown(&name))
+            }
             _ => None,
         })
     }
@@ -60,6 +62,18 @@ impl Typist {
         let found = lines(text);
         let begins = matches!(found.first(), Some(Line::Command { .. }));
         if *voice == Voice::Piped && !begins { vec![Line::Text(text.to_owned())] } else { found }
+    }
+
+    /// What a summary is to keep, if the words ask for one. A command of the same name counts if the user trusts it.
+    pub(crate) fn wish_to_compact(&self, text: &str, voice: &Voice) -> Option<String> {
+        match &self.lines(text, voice)[..] {
+            [Line::Command { name, arguments }]
+                if name == COMPACT && *voice == Voice::User && self.commands.find(name).is_none_or(|own| !own.trusted) =>
+            {
+                Some(arguments.trim().to_owned())
+            }
+            _ => None,
+        }
     }
 
     fn exists(&self, path: &str) -> bool {
@@ -95,8 +109,15 @@ pub(crate) fn is_internal(agent: &Agent) -> bool {
     agent.native && agent.hidden && !agent.mode.is_subagent()
 }
 
+/// The command that posse knows by itself: the conversation is summed up.
+const COMPACT: &str = "compact";
+
 impl Expander for Typist {
     fn expand(&self, typed: &str, voice: &Voice) -> Expansion {
+        if let Some(words) = self.wish_to_compact(typed, voice) {
+            let assemble = move |_: &[Outcome]| vec![Part::Compact { words: words.clone().into() }];
+            return Expansion { calls: Vec::new(), agent: None, model: None, allowed: Vec::new(), assemble: Box::new(assemble) };
+        }
         let mut draft = Draft {
             typist: self,
             consents: *voice == Voice::User,

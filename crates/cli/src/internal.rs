@@ -97,6 +97,7 @@ impl Setting {
             switches: false,
             speaker: String::new(),
             quiet: false,
+            answer: None,
         };
         let wardrobe = Arc::new(Wardrobe::new(self.places, self.config, self.agents, model, "", circumstances)?);
         let birth = Birth {

@@ -6,6 +6,7 @@
 mod agents;
 mod args;
 mod asks;
+mod auth;
 mod build;
 mod configure;
 mod crash;
@@ -16,17 +17,21 @@ mod explain;
 mod inline;
 mod input;
 mod internal;
+mod local;
 mod models;
 mod narrate;
 mod print;
 mod rules;
 mod run;
 mod sessions;
+mod shape;
 mod signals;
 mod summary;
+mod tape;
 mod tasks;
 #[cfg(test)]
 mod testing;
+mod title;
 mod trace;
 mod trust;
 mod undo;
@@ -69,8 +74,9 @@ async fn dispatch(args: args::Args) -> Result<Exit, Failure> {
         Some(args::Cmd::Rules(command)) => rules::rules(command).await,
         Some(args::Cmd::Config(command)) => configure::config(command),
         Some(args::Cmd::Trust { dir, format }) => trust::trust(dir, format),
-        Some(args::Cmd::Models(command)) => models::models(&command),
-        Some(args::Cmd::Doctor { format }) => doctor::doctor(format).await,
+        Some(args::Cmd::Models(command)) => models::models(command).await,
+        Some(args::Cmd::Auth(command)) => auth::auth(command),
+        Some(args::Cmd::Doctor { attempt, format }) => doctor::doctor(attempt.as_deref(), format).await,
         Some(args::Cmd::Completions { shell }) => args::completions(shell),
         None => explain::here(args.dir).await,
     }

@@ -338,6 +338,10 @@ impl Teller {
                 self.head = Head::Drawn(head);
             }
             Event::Expanded { agent: Some(agent), .. } => self.lasting(&format!("  {} answers this turn", safe(agent))),
+            Event::Compacted { .. } => self.lasting("  the conversation was long and is summed up; its last steps stay as they were"),
+            Event::Pruned { .. } => self.lasting("  the conversation was long; what calls printed long ago is left out"),
+            Event::CompactionFailed { why } => self.lasting(&format!("  ! the conversation was not summed up: {}", safe(why))),
+            Event::Misshapen { words, .. } => self.lasting(&format!("  ! the answer does not fit the schema: {}", safe(words))),
             Event::TookOver { .. } => self.lasting("  ! the process before this one died; going on from its log"),
             Event::StepFailed { error, retry_at: Some(_), .. } => self.lasting(&format!("  ! {}", safe(error))),
             Event::Called { call, tool, title, .. } if self.terminal => {

@@ -13,7 +13,16 @@ const LINES_MAX: usize = 256;
 /// A line to stdout, for commands that only list things. A reader that went away ends the process quietly, as it would a
 /// shell tool; any other trouble is a failure, because an answer that nobody got must not look like success.
 pub(crate) fn to_stdout(line: &str) {
-    let Err(error) = write_line(line) else { return };
+    or_end(write_line(line));
+}
+
+/// A piece of a line.
+pub(crate) fn to_stdout_part(piece: &str) {
+    or_end(io::stdout().lock().write_all(piece.as_bytes()));
+}
+
+fn or_end(written: io::Result<()>) {
+    let Err(error) = written else { return };
     if error.kind() == ErrorKind::BrokenPipe {
         std::process::exit(0);
     }

@@ -22,7 +22,10 @@ use crate::{
     input::{self, Prompt},
     narrate::Narrator,
     print::{Out, flat, to_stderr},
+    sessions::rm::Retention,
+    shape::{self, Answer},
     signals::Signals,
+    tape::Tape,
     wardrobe::{Circumstances, Wardrobe},
 };
 
@@ -49,12 +52,18 @@ pub(crate) async fn run(options: Box<RunOptions>) -> Result<Exit, Failure> {
     let config = build::configuration(&places, &options.how)?;
     build::warn(&config, options.how.quiet);
     let Prompt { blocks, piped } = input::prompt(&options.prompt)?;
+    let (retention, quiet) = (Retention::of(&places, &config)?, options.how.quiet);
     let desk = Desk::new(places, config, options.how)?;
     let entry = desk.entry(&blocks, if piped { Voice::Piped } else { Voice::User });
-    match desk.target(options.go_on, options.session.as_deref()).await? {
+    let done = match desk.target(options.go_on, options.session.as_deref()).await? {
         Some(summary) => desk.at(&summary)?.go_on(&summary, Some(entry)).await,
         None => desk.begin(entry, title(&blocks[0])).await,
+    };
+    // Who was interrupted wants to be gone.
+    if matches!(done, Ok(Exit::Done | Exit::Failed | Exit::Limit | Exit::Unanswered)) {
+        retention.apply(quiet).await;
     }
+    done
 }
 
 pub(crate) async fn resume(id: &str, how: How) -> Result<Exit, Failure> {
@@ -97,12 +106,18 @@ struct Desk {
     /// What calls have left running in the background.
     shells: Arc<Shells>,
     out: Out,
+    /// What models say is kept, or was.
+    tape: Tape,
+    /// The shape of the final answer.
+    answer: Option<Answer>,
     /// Where each log of the tree stood when this run began.
     heads: HashMap<SessionId, Seq>,
 }
 
 impl Desk {
     fn new(places: Places, config: Config, how: How) -> Result<Self, Failure> {
+        let tape = Tape::open(&how, &places, &config)?;
+        let answer = how.output_schema.as_deref().map(Answer::read).transpose().map_err(Failure::usage)?;
         let hub = build::hub(&places, &config)?;
         let client = Local::new(hub.world().clone());
         Ok(Self {
@@ -114,6 +129,8 @@ impl Desk {
             hub,
             client,
             out: Out::start(),
+            tape,
+            answer,
             heads: HashMap::new(),
         })
     }
@@ -207,17 +224,21 @@ impl Desk {
         Ok(agents)
     }
 
+    fn model(&self, how: &How) -> Result<Arc<dyn Model>, Failure> {
+        self.tape.model(how.model.as_deref(), || build::model(&self.config, how))
+    }
+
     /// What the command line names, else what the agent does, else what is configured.
     fn model_for(&self, agent: &Agent) -> Result<Arc<dyn Model>, Failure> {
         let own = agent.model.as_deref().filter(|name| self.how.model.is_none() && *name != "inherit");
-        let Some(own) = own else { return build::model(&self.config, &self.how) };
+        let Some(own) = own else { return self.model(&self.how) };
         let wanted = How { model: Some(own.to_owned()), quiet: self.how.quiet, ..How::default() };
-        build::model(&self.config, &wanted).or_else(|failure| {
+        self.model(&wanted).or_else(|failure| {
             if !self.how.quiet {
                 let words = failure.into_words();
                 to_stderr(&format!("posse: {}: model of {}: {words}; using the default model", agent.origin, agent.name));
             }
-            build::model(&self.config, &self.how)
+            self.model(&self.how)
         })
     }
 
@@ -229,8 +250,10 @@ impl Desk {
             switches: build::mention_switches(&self.config)?,
             speaker: speaker.to_owned(),
             quiet: self.how.quiet,
+            answer: self.answer.clone(),
         };
         let wardrobe = Wardrobe::new(self.places.clone(), self.config.clone(), agents, model, recorded, circumstances)?;
+        let wardrobe = wardrobe.with_tape(self.tape.clone());
         for words in wardrobe.announced().iter().filter(|_| !self.how.quiet) {
             to_stderr(&format!("posse: {words}"));
         }
@@ -243,7 +266,8 @@ impl Desk {
 
     /// Goes on with a session: with new words, or where it stopped.
     async fn go_on(mut self, summary: &Summary, entry: Option<Entry>) -> Result<Exit, Failure> {
-        let model = self.model_of(summary)?;
+        let born = self.born_on(summary).await?;
+        let model = self.model_of(summary, &born)?;
         // Without new words there may be nothing to do: then the last answer is what there is to say.
         let last_answer = summary.last_reply.map_or(0, |reply| reply - 1);
         let text = if entry.is_some() { summary.head } else { last_answer };
@@ -255,7 +279,7 @@ impl Desk {
             self.heads.insert(known.session, known.head);
         }
         loop {
-            let wardrobe = self.wardrobe(self.agents()?, model.clone(), &summary.model, &summary.agent)?;
+            let wardrobe = self.wardrobe(self.agents()?, model.clone(), &born, &summary.agent)?;
             entry.iter().try_for_each(|entry| known_commands(&wardrobe, entry))?;
             let then = entry.clone().map_or(Command::Resume { by: By::User }, Command::Say);
             match self.hub.open(&summary.session, &summary.root, wardrobe, self.limits(), vec![then]).await {
@@ -271,14 +295,21 @@ impl Desk {
         }
     }
 
-    /// The model this command names, else the one the session had. It never changes without a word.
-    fn model_of(&self, summary: &Summary) -> Result<Arc<dyn Model>, Failure> {
-        if self.how.model.is_some() || summary.model.is_empty() || summary.model == Explorer::NAME {
-            return build::model(&self.config, &self.how);
+    /// The model a session began with: it stands in the recipes of the whole tree for whatever leads it now.
+    async fn born_on(&self, summary: &Summary) -> Result<String, Failure> {
+        let first = self.hub.world().log.read(&summary.session, 0, 1).await.map_err(|error| open_failure(OpenError::from(error)))?;
+        let recipe = first.first().and_then(|record| Birth::of(&record.event)).map(|birth| birth.recipe.model);
+        Ok(recipe.unwrap_or_else(|| summary.model.clone()))
+    }
+
+    /// The model this command names, else the one the session began with: another one counts for its turn or its command.
+    fn model_of(&self, summary: &Summary, born: &str) -> Result<Arc<dyn Model>, Failure> {
+        if self.how.model.is_some() || born.is_empty() || born == Explorer::NAME {
+            return self.model(&self.how);
         }
-        let recorded = How { model: Some(summary.model.clone()), quiet: self.how.quiet, ..How::default() };
-        build::model(&self.config, &recorded)
-            .map_err(|failure| failure.with(&format!("{} ran on {}; give -m MODEL to go on with another", summary.session, summary.model)))
+        let recorded = How { model: Some(born.to_owned()), quiet: self.how.quiet, ..How::default() };
+        self.model(&recorded)
+            .map_err(|failure| failure.with(&format!("{} runs on {born}; give -m MODEL to go on with another", summary.session)))
     }
 
     async fn drive(mut self, handle: Handle, since: Since, narrator: Narrator) -> Result<Exit, Failure> {
@@ -390,6 +421,20 @@ impl Desk {
         {
             (needs_model, report.status, report.error) = (true, RunStatus::Failed, Some(words));
         }
+        if self.answer.is_some() && report.status == RunStatus::Done {
+            report.structured = shape::value_of(&report.result);
+            // Without the fence that some models put around it.
+            report.result = report.structured.as_ref().map_or(report.result, ToString::to_string);
+            // Who answered may have been another process, or an agent that the user ran.
+            let wrong = self.answer.as_ref().filter(|_| !report.result.is_empty()).and_then(|answer| answer.wrong(&report.result));
+            if let Some(wrong) = wrong {
+                (report.status, report.structured) = (RunStatus::Failed, None);
+                report.error = Some(format!("the answer does not fit the schema: {wrong}"));
+            }
+        }
+        if report.result.is_empty() && report.status == RunStatus::Done {
+            report.result = compacted(&facts, since).unwrap_or_default();
+        }
         let exit = self.exit(&report, needs_model);
         if self.say(&report).await { Ok(exit) } else { Ok(Exit::Failed) }
     }
@@ -463,6 +508,7 @@ impl Desk {
         if let Some(error) = &report.error {
             to_stderr(&format!("posse: {error}"));
         }
+        self.tape.report(self.how.quiet);
         for denial in report.denied.iter().filter(|_| !self.how.quiet) {
             to_stderr(&format!("posse: {}", flat(&posse_api::words::denial(denial))));
         }
@@ -605,6 +651,18 @@ fn status_of(session: &Session) -> (RunStatus, Option<String>) {
         Some(Hold::Limit) => (RunStatus::Limit, error),
         None => (RunStatus::Done, None),
     }
+}
+
+/// What came of a summary that the user asked for: nobody has said anything.
+fn compacted(facts: &[Record], since: Since) -> Option<String> {
+    let mut new = facts.iter().rev().filter(|record| since.run < record.seq);
+    new.find_map(|record| match &record.event {
+        Event::Compacted { summary, .. } => {
+            Some(format!("The conversation is summed up; this is what the model still knows of it:\n\n{}", summary.inline()?))
+        }
+        Event::CompactionFailed { why } => Some(format!("The conversation was not summed up: {why}.")),
+        _ => None,
+    })
 }
 
 fn last_failure(facts: &[Record]) -> Option<ModelFailure> {

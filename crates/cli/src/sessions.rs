@@ -1,12 +1,12 @@
 //! `posse sessions`: what was run here, and what to do with it.
 
+pub(crate) mod backup;
 pub(crate) mod export;
+pub(crate) mod import;
+pub(crate) mod rm;
 pub(crate) mod tree;
 
-use std::collections::HashSet;
-
 use posse_api::{Client as _, is_task, task_lines, transcript, words};
-use posse_engine::OpenError;
 use posse_server::Local;
 use posse_session::{Clock as _, Kind, Summary};
 
@@ -14,35 +14,48 @@ use crate::{
     args::{How, Listing, SessionsCmd},
     build,
     exit::{Exit, Failure},
-    print::{flat, safe, to_stderr, to_stdout},
-    run, summary, tasks, undo,
+    print::{flat, safe, to_stderr, to_stdout, to_stdout_part},
+    run, summary, tasks, title, undo,
 };
 
 pub(crate) async fn sessions(command: SessionsCmd) -> Result<Exit, Failure> {
     match command {
-        SessionsCmd::List { format } => list(format).await,
+        SessionsCmd::List { limit, all, format } => list(shown(limit, all, format), format).await,
         SessionsCmd::Show { id, summary: true, format, .. } => summary::show(&id, format).await,
         SessionsCmd::Show { id, edits: true, format, .. } => undo::show_edits(&id, format).await,
-        SessionsCmd::Show { id, format, .. } => show(&id, format).await,
+        SessionsCmd::Show { id, all, format, .. } => show(&id, all, format).await,
         SessionsCmd::Undo { id, agent, call, format } => undo::undo(&id, agent.as_deref(), call.as_deref(), format).await,
         SessionsCmd::Tree { id, format } => tree::tree(id.as_deref(), format).await,
-        SessionsCmd::Export { id, format } => export::export(&id, format).await,
+        SessionsCmd::Export { id, format, whole } => export::export(&id, format, whole).await,
+        SessionsCmd::Import { file, options } => import::import(&file, options).await,
         SessionsCmd::Resume { id, how } => run::resume(&id, *how).await,
         SessionsCmd::Stop { id } => stop(&id).await,
-        SessionsCmd::Rm { id } => remove(&id).await,
+        SessionsCmd::Title { id, title: words } => title::title(&id, &words).await,
+        SessionsCmd::Rm { older_than: Some(age), dry_run, .. } => rm::remove_older(age, dry_run).await,
+        SessionsCmd::Rm { ids, .. } => rm::remove(&ids).await,
+        SessionsCmd::Backup { file, force, format } => backup::backup(&file, force, format).await,
     }
 }
 
-async fn list(format: Listing) -> Result<Exit, Failure> {
+/// A screen or two; whoever has more has a reason to look for one of them.
+const LISTED: usize = 50;
+
+fn shown(limit: Option<usize>, all: bool, format: Listing) -> usize {
+    limit.unwrap_or(if all || format == Listing::Json { usize::MAX } else { LISTED })
+}
+
+async fn list(most: usize, format: Listing) -> Result<Exit, Failure> {
     let places = build::places(None)?;
     let here = places.cwd.display().to_string();
-    let roots: Vec<Summary> = if places.project_data_dir().join("posse.db").exists() {
+    let mut roots: Vec<Summary> = if posse_store::Sqlite::is_in(places.project_data_dir()) {
         let client = Local::new(build::world(build::open_store(&places)?, &places, &build::configuration(&places, &How::default())?));
         let all = client.sessions().await.map_err(run::client_failure)?;
         all.into_iter().filter(|summary| summary.kind == Some(Kind::Root) && summary.directory == here).collect()
     } else {
         Vec::new()
     };
+    let more = roots.len().saturating_sub(most);
+    roots.truncate(most);
     if format == Listing::Json {
         to_stdout(&serde_json::to_string(&roots).unwrap_or_default());
         return Ok(Exit::Done);
@@ -62,21 +75,26 @@ async fn list(format: Listing) -> Result<Exit, Failure> {
             safe(&root.title)
         ));
     }
+    if 0 < more {
+        to_stderr(&format!("posse: and {more} more; --all lists them"));
+    }
     Ok(Exit::Done)
 }
 
-async fn show(id: &str, format: Listing) -> Result<Exit, Failure> {
+/// Records read and printed at once: a session may be longer than memory.
+const PAGE: usize = 500;
+
+/// What is shown of a long session unless all of it is asked for: its last records, some hundreds of steps.
+const SHOWN_RECORDS: u64 = 2_000;
+
+async fn show(id: &str, all: bool, format: Listing) -> Result<Exit, Failure> {
     let places = build::places(None)?;
     let client = Local::new(build::world(build::open_store(&places)?, &places, &build::configuration(&places, &How::default())?));
     let summary = client.find(id).await.map_err(run::client_failure)?;
-    let facts = client.facts(&summary.session, 0).await.map_err(run::client_failure)?;
     let mut tasks = tree::nodes(&client, &summary).await?;
     tasks.retain(|node| node.depth == 1 && is_task(node));
     if format == Listing::Json {
-        let mut lines = posse_api::Lines::new(summary.session.clone());
-        let events: Vec<_> = facts.iter().map(|record| lines.line(record)).collect();
-        to_stdout(&serde_json::json!({"session": summary, "events": events, "tasks": tasks}).to_string());
-        return Ok(Exit::Done);
+        return show_json(&client, &summary, &tasks).await;
     }
     to_stdout(&format!("{}  {}  {}  {}", summary.session, words::status(summary.status), summary.agent, summary.model));
     to_stdout(&format!(
@@ -89,13 +107,39 @@ async fn show(id: &str, format: Listing) -> Result<Exit, Failure> {
     if let Some(parent) = &summary.parent {
         to_stdout(&format!("started by {parent}: {}\n", safe(&summary.title)));
     }
-    for block in transcript(&facts) {
-        to_stdout(&safe(&block));
+    let mut after = if all { 0 } else { summary.head.saturating_sub(SHOWN_RECORDS) };
+    if 0 < after {
+        to_stdout(&format!("({after} earlier records are not shown; `posse sessions show {} --all` shows them)\n", summary.session));
+    }
+    loop {
+        let facts = client.page(&summary.session, after, PAGE).await.map_err(run::client_failure)?;
+        let Some(last) = facts.last() else { break };
+        after = last.seq;
+        for block in transcript(&facts) {
+            to_stdout(&safe(&block));
+        }
     }
     if !tasks.is_empty() {
         to_stdout("\ntasks:");
         task_lines(&tasks, build::SystemClock.now()).iter().for_each(|line| to_stdout(&flat(line)));
     }
+    Ok(Exit::Done)
+}
+
+/// One object, written piece by piece.
+async fn show_json(client: &Local, summary: &Summary, tasks: &[posse_api::Node]) -> Result<Exit, Failure> {
+    let session = serde_json::json!(summary);
+    to_stdout_part(&format!("{{\"session\":{session},\"events\":["));
+    let (mut lines, mut after) = (posse_api::Lines::new(summary.session.clone()), 0);
+    loop {
+        let facts = client.page(&summary.session, after, PAGE).await.map_err(run::client_failure)?;
+        let Some(last) = facts.last() else { break };
+        let separator = if after == 0 { "" } else { "," };
+        after = last.seq;
+        let events: Vec<String> = facts.iter().map(|record| lines.line(record).to_string()).collect();
+        to_stdout_part(&format!("{separator}{}", events.join(",")));
+    }
+    to_stdout(&format!("],\"tasks\":{}}}", serde_json::json!(tasks)));
     Ok(Exit::Done)
 }
 
@@ -107,40 +151,10 @@ async fn stop(id: &str) -> Result<Exit, Failure> {
     let client = Local::new(hub.world().clone());
     let summary = client.find(id).await.map_err(run::client_failure)?;
     let running = client.is_run(&summary.root).await.map_err(run::client_failure)?;
-    if !running && hub.read(&summary.session).await.map_err(run::open_failure)?.0.is_settled() {
+    if !running && hub.read(&summary.session).await.map_err(run::open_failure)?.session.is_settled() {
         to_stdout(&format!("{} was not running", summary.session));
         return Ok(Exit::Done);
     }
     to_stdout(&tasks::halt(&client, &summary).await?);
     Ok(Exit::Done)
-}
-
-async fn remove(id: &str) -> Result<Exit, Failure> {
-    let places = build::places(None)?;
-    let config = build::configuration(&places, &How::default())?;
-    let hub = build::hub(&places, &config)?;
-    let client = Local::new(hub.world().clone());
-    let summary = client.find(id).await.map_err(run::client_failure)?;
-    let owner = hub.world().lease.take(&summary.root).await.map_err(|error| run::open_failure(OpenError::from(error)))?;
-    let lasting = lasting_answers(&client, &summary).await?;
-    let tree = hub.world().log.summaries(Some(&summary.root)).await.unwrap_or_default();
-    let removed = hub.world().log.remove(&owner).await.map_err(|error| Failure::failed(words::storage(&error.to_string())))?;
-    // What its calls had printed goes with it; a folder that is not there is fine.
-    for gone in &tree {
-        let _ = std::fs::remove_dir_all(build::spool(&places, &gone.session));
-    }
-    let gone = match lasting {
-        0 => String::new(),
-        1 => "; 1 lasting answer of this session no longer counts".to_owned(),
-        several => format!("; {several} lasting answers of this session no longer count"),
-    };
-    to_stdout(&format!("removed {} ({removed} sessions){gone}", summary.root));
-    Ok(Exit::Done)
-}
-
-/// The answers given in a tree that reach beyond one call.
-async fn lasting_answers(client: &Local, summary: &Summary) -> Result<usize, Failure> {
-    let granting = client.granting().await.map_err(run::client_failure)?;
-    let granted = granting.iter().filter(|known| known.root == summary.root).flat_map(|known| &known.granted);
-    Ok(granted.map(|granted| &granted.ask).collect::<HashSet<_>>().len())
 }

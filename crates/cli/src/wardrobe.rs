@@ -10,7 +10,7 @@ use std::{
 
 use posse_config::{Agents, Config, ModelChoice, PermissionMode, Places, Rulebook, Skills};
 use posse_context::Instruction;
-use posse_engine::{Outfit, Outfits};
+use posse_engine::{Compacting, Outfit, Outfits};
 use posse_models::Explorer;
 use posse_session::{
     Agent, Asking, Birth, Head, Limits, Mode, Model, Params, Recipe, Rule, Rules, SessionId, Tool, Touch, Verdict, Voice, Workspace, judge,
@@ -24,6 +24,8 @@ use crate::{
     exit::Failure,
     expand::Typist,
     print::to_stderr,
+    shape::Answer,
+    tape::Tape,
 };
 
 /// Who may be asked and what may run, for this process.
@@ -37,6 +39,8 @@ pub(crate) struct Circumstances {
     pub(crate) speaker: String,
     /// What is only good to know is not said.
     pub(crate) quiet: bool,
+    /// The shape of the final answer.
+    pub(crate) answer: Option<Answer>,
 }
 
 pub(crate) struct Wardrobe {
@@ -53,6 +57,7 @@ pub(crate) struct Wardrobe {
     /// What the root runs on, and the name it was recorded with, if that was another.
     lead: Arc<dyn Model>,
     recorded: String,
+    tape: Tape,
     models: Mutex<HashMap<String, Arc<dyn Model>>>,
     ready: Mutex<HashMap<Wanted, Outfit>>,
     reported: Mutex<HashSet<String>>,
@@ -110,10 +115,16 @@ impl Wardrobe {
             tools,
             lead,
             recorded,
+            tape: Tape::default(),
             models,
             ready,
             reported,
         })
+    }
+
+    /// Every model it makes is recorded, or is a recorded one.
+    pub(crate) fn with_tape(self, tape: Tape) -> Self {
+        Self { tape, ..self }
     }
 
     /// What the user should know of commands and skills before anything runs.
@@ -138,7 +149,14 @@ impl Wardrobe {
     /// The recipe of a session that begins with this agent.
     pub(crate) fn recipe_of(&self, agent: &Agent, model: String) -> Recipe {
         let definition = serde_json::to_string(agent).unwrap_or_default();
-        Recipe { agent: agent.name.clone(), model, steps_max: agent.steps, background: agent.background, definition: definition.into() }
+        Recipe {
+            agent: agent.name.clone(),
+            model,
+            steps_max: agent.steps,
+            background: agent.background,
+            definition: definition.into(),
+            ..Recipe::default()
+        }
     }
 
     /// The model of a name that was recorded or resolved.
@@ -150,25 +168,26 @@ impl Wardrobe {
         if let Some(known) = models.get(name) {
             return Ok(known.clone());
         }
-        let model: Arc<dyn Model> =
-            match self.config.choose_model(Some(name), &build::known(), &build::env).map_err(|error| error.to_string())? {
+        let model = self.tape.model_named(name, || {
+            Ok(match self.config.choose_model(Some(name), &build::known(), &build::env).map_err(|error| error.to_string())? {
                 ModelChoice::Offline => Arc::new(Explorer::new()),
                 ModelChoice::Remote(chosen) => {
                     let spec = build::provider(&chosen).map_err(Failure::into_words)?;
                     posse_models::build(&spec, &chosen.model)
                 }
-            };
+            })
+        })?;
         models.insert(name.to_owned(), model.clone());
         Ok(model)
     }
 
     /// The full name of what a call or a definition names as its model.
     fn resolve(&self, name: &str) -> Result<String, String> {
-        match self.config.choose_model(Some(name), &build::known(), &build::env) {
+        self.tape.resolve(name, || match self.config.choose_model(Some(name), &build::known(), &build::env) {
             Ok(ModelChoice::Offline) => Ok(Explorer::NAME.to_owned()),
             Ok(ModelChoice::Remote(chosen)) => Ok(chosen.name()),
             Err(error) => Err(error.to_string()),
-        }
+        })
     }
 
     /// The same for a model that can be talked to.
@@ -272,11 +291,14 @@ impl Wardrobe {
             let local = build::workspace_with(&self.places, &self.keeper, self.skills.folders()).map_err(Failure::into_words)?;
             workspace = guarded(local.with_own_roots(memory.own));
         }
+        // Only the one the user talks to answers the user.
+        let answer = self.circumstances.answer.as_ref().filter(|_| !is_child);
+        system.extend(answer.map(Answer::instruction));
         let options = (!agent.options.is_empty()).then(|| serde_json::Value::Object(agent.options.clone()));
         let params = Params { temperature: agent.temperature, top_p: agent.top_p, options };
         let reads_only = agent.native && agent.name == "explore";
         Ok(Outfit {
-            head: Arc::new(Head { system, tools: specs, params }),
+            head: Arc::new(Head { system, tools: specs, params, answer: answer.map(|answer| answer.schema.as_ref().clone()) }),
             model,
             tools,
             hooks: Vec::new(),
@@ -300,6 +322,8 @@ impl Wardrobe {
             background: self.config.background(),
             own_limits: Limits { cost_usd: limits.cost_usd, tokens: limits.tokens, ..Limits::default() },
             fallbacks: self.fallbacks(&agent),
+            compaction: self.compaction(),
+            shape: answer.map(Answer::shape),
             calls_max: CALLS_MAX,
             depth_max,
             children_max: limits.children,
@@ -307,6 +331,22 @@ impl Wardrobe {
             delegation: self.circumstances.dialect.tool().to_owned(),
             expander: Some(self.typist.clone()),
         })
+    }
+
+    /// When conversations are summed up, and how: as the agent `compaction` says. Where it is disabled, not by themselves.
+    fn compaction(&self) -> Compacting {
+        let agent = self.agents.get("compaction");
+        let named = agent.and_then(|agent| agent.model.as_deref()).filter(|name| *name != "inherit");
+        let model = named.and_then(|name| match self.usable(name) {
+            Ok(model) => Some(model),
+            Err(words) => {
+                self.report(&format!("posse: model of compaction: {words}; using the session's own model"));
+                None
+            }
+        });
+        let prompt = agent.and_then(|agent| agent.prompt.as_deref()).unwrap_or_default();
+        let posse_config::Compaction { auto, prune } = self.config.compaction;
+        Compacting { auto: auto && agent.is_some(), prune, prompt: prompt.into(), model }
     }
 
     /// Who answers when an agent's own model is overloaded; what cannot be used is named and passed over.

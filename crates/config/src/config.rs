@@ -9,6 +9,7 @@ use posse_session::{Agent, Rule};
 use serde_json::Value;
 
 use crate::{
+    keys::Kept,
     layer::Family,
     mode::PermissionMode,
     origin::{Ignored, Origin, Problem, Sourced},
@@ -33,6 +34,15 @@ pub struct Overrides {
     pub trust: bool,
 }
 
+/// When a long conversation is made shorter by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Compaction {
+    /// Before it would not fit, and after a provider has said so.
+    pub auto: bool,
+    /// What calls printed long ago is left out where that is enough.
+    pub prune: bool,
+}
+
 #[derive(Debug, Clone)]
 pub struct Config {
     /// The user's own; a project's word is added by [`Config::with_project_models`].
@@ -47,6 +57,7 @@ pub struct Config {
     pub concurrency: Concurrency,
     pub(crate) background: bool,
     pub(crate) auto_background_after: Option<Duration>,
+    pub compaction: Compaction,
     /// For agents that name none; see [`Config::fallbacks_for`].
     pub(crate) fallback: Vec<String>,
     pub compat: Compat,
@@ -70,6 +81,8 @@ pub struct Config {
     pub(crate) flags: Vec<Rule>,
     /// Models that the project named; see [`Config::with_project_models`].
     pub(crate) wishes: Wishes,
+    /// Keys to fall back on; see [`Config::with_kept_keys`].
+    pub(crate) kept: Kept,
     /// All values over one another, for `config show`.
     pub(crate) tree: Node,
 }

@@ -7,8 +7,9 @@ use std::{collections::HashMap, time::Duration};
 use posse_session::Verdict;
 
 use crate::{
-    config::{Compat, Concurrency, Config, InstructionPattern, Limits, Overrides},
+    config::{Compaction, Compat, Concurrency, Config, InstructionPattern, Limits, Overrides},
     duration::parse_duration,
+    keys::Kept,
     layer::{Family, Layer, Standing},
     mode::PermissionMode,
     origin::{Findings, Origin, Sourced},
@@ -65,6 +66,7 @@ pub(crate) fn config_of(layers: Vec<Layer>, standings: Standings, overrides: &Ov
         concurrency: concurrency_of(tree.get("concurrency")),
         background: tree.get("background").and_then(Node::flag).unwrap_or(true),
         auto_background_after: time_of(tree.get("auto_background_after")),
+        compaction: compaction_of(tree.get("compaction")),
         fallback: tree.get("fallback").map(Node::items).unwrap_or_default().iter().filter_map(Node::text).map(str::to_owned).collect(),
         compat: compat_of(tree.get("compat")),
         later,
@@ -79,8 +81,15 @@ pub(crate) fn config_of(layers: Vec<Layer>, standings: Standings, overrides: &Ov
         rules,
         flags: overrides.rules.clone(),
         wishes,
+        kept: Kept::default(),
         tree,
     }
+}
+
+/// Both are on unless somebody says otherwise.
+fn compaction_of(node: Option<&Node>) -> Compaction {
+    let flag = |name: &str| node.and_then(|node| node.get(name)).and_then(Node::flag).unwrap_or(true);
+    Compaction { auto: flag("auto"), prune: flag("prune") }
 }
 
 /// The rules of all files. Those of Claude's files in one project count together, as they do there: a deny of one over an

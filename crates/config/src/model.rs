@@ -7,6 +7,7 @@ use std::fmt;
 
 use crate::{
     config::Config,
+    keys::variables,
     places::{Env, variable},
     provider::{Api, ApiChoice, Key, ModelSpec, Provider, Secret},
 };
@@ -23,6 +24,33 @@ pub struct KnownProvider {
     pub base_url_env: &'static str,
     /// What runs when the user named no model.
     pub default_model: &'static str,
+}
+
+impl KnownProvider {
+    /// What it speaks at this address, when nobody said it.
+    ///
+    /// OpenAI's newer models want Responses, but most servers that people put behind `OPENAI_BASE_URL` know only chat
+    /// completions, so another host is spoken to in those. Google keeps a door for chat completions at `/openai`.
+    pub fn api_at(&self, base_url: &str) -> Api {
+        match self.api {
+            Api::OpenaiResponses if host(base_url) != host(self.base_url) => Api::OpenaiChat,
+            Api::Gemini if path(base_url).ends_with("/openai") => Api::OpenaiChat,
+            api => api,
+        }
+    }
+}
+
+/// The host of an address in lower case, without its port and whoever logs in there.
+fn host(url: &str) -> String {
+    let rest = url.trim().split_once("://").map_or(url.trim(), |(_, rest)| rest);
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let place = authority.rsplit('@').next().unwrap_or_default();
+    place.split(':').next().unwrap_or_default().to_ascii_lowercase()
+}
+
+/// Everything of an address before its query, without a slash at the end.
+fn path(url: &str) -> &str {
+    url.trim().split(['?', '#']).next().unwrap_or_default().trim_end_matches('/')
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -207,7 +235,7 @@ impl Chooser<'_> {
         }
     }
 
-    /// The first that can be used: those configured, then those with a key in the environment.
+    /// The first that can be used: those configured, then those with a key in the environment, then those whose key is kept.
     fn unnamed(&self) -> Result<ModelChoice, ModelChoiceError> {
         let mut refused = None;
         for provider in &self.config.providers {
@@ -221,12 +249,28 @@ impl Chooser<'_> {
                 Err(error) => refused = refused.or(Some(error)),
             }
         }
-        let keyed = self.known.iter().find(|known| self.configured(known.name).is_none() && self.key_in(known.key_env).is_some());
+        let opens = |known: &&KnownProvider| !known.default_model.is_empty() && self.key_in(known.key_env).is_some();
+        let keyed = self.known.iter().find(|known| self.configured(known.name).is_none() && opens(known));
         match (keyed, refused) {
             (Some(known), _) => self.reach(known.name, known.default_model),
-            (None, Some(error)) => Err(error),
-            (None, None) => Ok(ModelChoice::Offline),
+            (None, refused) => match (self.kept()?, refused) {
+                (ModelChoice::Offline, Some(error)) => Err(error),
+                (choice, _) => Ok(choice),
+            },
         }
+    }
+
+    /// The first known provider whose key posse keeps, else the offline model.
+    fn kept(&self) -> Result<ModelChoice, ModelChoiceError> {
+        for known in self.known.iter().filter(|known| !known.default_model.is_empty() && self.configured(known.name).is_none()) {
+            match self.config.kept.has(known.name) {
+                Ok(true) => return self.reach(known.name, known.default_model),
+                Ok(false) => {}
+                // A key may be there that nobody can read: to go on offline would hide it.
+                Err(reason) => return Err(ModelChoiceError::NoKey { model: format!("{}/{}", known.name, known.default_model), reason }),
+            }
+        }
+        Ok(ModelChoice::Offline)
     }
 
     fn reach(&self, provider: &str, model: &str) -> Result<ModelChoice, ModelChoiceError> {
@@ -237,16 +281,18 @@ impl Chooser<'_> {
         if model.is_empty() || listed && spec.is_none() {
             return Err(self.unknown(&format!("{provider}/{model}")));
         }
+        let said = configured.and_then(|configured| configured.base_url.clone());
+        let from_env = known.filter(|known| !known.base_url_env.is_empty()).and_then(|known| variable(self.env, known.base_url_env));
+        let base_url = said.or(from_env).or(known.map(|known| known.base_url.to_owned()));
         let api = match configured.map(|configured| &configured.api) {
             Some(ApiChoice::Named(api)) => *api,
             Some(ApiChoice::Unsupported(package)) => {
                 return Err(ModelChoiceError::Unsupported { provider: provider.to_owned(), package: package.clone() });
             }
-            Some(ApiChoice::Unsaid) | None => known.map_or(Api::OpenaiChat, |known| known.api),
+            Some(ApiChoice::Unsaid) | None => {
+                known.map_or(Api::OpenaiChat, |known| known.api_at(base_url.as_deref().unwrap_or(known.base_url)))
+            }
         };
-        let said = configured.and_then(|configured| configured.base_url.clone());
-        let from_env = known.filter(|known| !known.base_url_env.is_empty()).and_then(|known| variable(self.env, known.base_url_env));
-        let base_url = said.or(from_env).or(known.map(|known| known.base_url.to_owned()));
         Ok(ModelChoice::Remote(Box::new(ChosenModel {
             provider: provider.to_owned(),
             model: model.to_owned(),
@@ -271,16 +317,21 @@ impl Chooser<'_> {
             Some(Key::Missing(reason)) => return refused(reason.clone()),
             Some(Key::Unsaid) | None => {}
         }
-        let mut names: Vec<&str> = configured.map(|configured| configured.key_env.iter().map(String::as_str).collect()).unwrap_or_default();
-        let asked_for = !names.is_empty();
-        names.extend(known.map(|known| known.key_env).unwrap_or_default());
+        let names = variables(configured, known);
         if let Some(secret) = self.key_in(&names) {
             return Ok(Some(secret));
         }
+        match self.config.kept.key(provider) {
+            Ok(Some(secret)) => return Ok(Some(secret)),
+            Ok(None) => {}
+            Err(reason) => return refused(reason),
+        }
         // An address of the user's own without a word about keys is a server that needs none.
-        let own_server = configured.is_some_and(|configured| configured.base_url.is_some()) && !asked_for;
+        let own_server = configured.is_some_and(|configured| configured.base_url.is_some() && configured.key_env.is_empty());
         match names.first() {
-            Some(name) if !own_server => refused(format!("set {name}, or `provider.{provider}.api_key` in your posse.json")),
+            Some(name) if !own_server => {
+                refused(format!("run `posse auth add {provider}`, set {name}, or write `provider.{provider}.api_key` into your posse.json"))
+            }
             _ => Ok(None),
         }
     }
@@ -309,7 +360,9 @@ impl Chooser<'_> {
             .iter()
             .flat_map(|provider| provider.models.iter().map(move |(model, _)| format!("{}/{model}", provider.name)));
         let aliases = self.config.aliases.iter().map(|(alias, _)| alias.clone());
-        let usable = self.known.iter().filter(|known| known.key_env.is_empty() || self.key_in(known.key_env).is_some());
+        // A list that cannot be read is told of where a key is wanted.
+        let has_key = |known: &KnownProvider| self.key_in(known.key_env).is_some() || self.config.kept.has(known.name).unwrap_or(false);
+        let usable = self.known.iter().filter(|known| known.key_env.is_empty() || has_key(known));
         let named = |known: &&KnownProvider| if known.default_model.is_empty() { "MODEL" } else { known.default_model };
         let known = usable.map(|known| format!("{}/{}", known.name, named(&known)));
         let mut exist: Vec<String> = Vec::new();

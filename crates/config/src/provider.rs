@@ -62,12 +62,13 @@ impl Api {
         })
     }
 
-    /// By the package that OpenCode would load. OpenAI's own package is read as chat completions, which its server speaks too.
+    /// By the package that OpenCode would load. OpenAI's own package speaks Responses, all that only resemble it chat completions.
     fn of_package(npm: &str) -> Option<Self> {
         Some(match npm {
             "@ai-sdk/anthropic" => Self::Anthropic,
             "@ai-sdk/google" => Self::Gemini,
-            "@ai-sdk/openai" | "@ai-sdk/openai-compatible" | "@openrouter/ai-sdk-provider" => Self::OpenaiChat,
+            "@ai-sdk/openai" => Self::OpenaiResponses,
+            "@ai-sdk/openai-compatible" | "@openrouter/ai-sdk-provider" => Self::OpenaiChat,
             "@ai-sdk/groq" | "@ai-sdk/mistral" | "@ai-sdk/xai" | "@ai-sdk/togetherai" | "@ai-sdk/deepinfra" | "@ai-sdk/cerebras" => {
                 Self::OpenaiChat
             }

@@ -91,6 +91,7 @@ pub(crate) static TOP: &[Field] = &[
     user("fallback", Shape::Models).or(&["fallback_models", "fallback_model"]),
     user("background", Shape::Flag),
     user("auto_background_after", Shape::TimeOrOff),
+    user("compaction", Shape::Fields(COMPACTION)),
     field("instructions", Shape::Texts),
     Field { name: "compat", also: &[], who: Who::Owner, shape: Shape::Fields(COMPAT) },
     field("agent", Shape::Definitions).or(&["agents"]),
@@ -102,6 +103,7 @@ pub(crate) static TOP: &[Field] = &[
     user("dialect", Shape::Later),
     user("fork", Shape::Later),
     user("mention", Shape::Later),
+    user("retention", Shape::Later),
     user("skills", Shape::Later),
     user("mcp", Shape::Later).or(&["mcp_servers"]),
     user("hooks", Shape::Later),
@@ -110,6 +112,8 @@ pub(crate) static TOP: &[Field] = &[
     user("schedule", Shape::Later),
     field("permission_mode", Shape::Mode),
 ];
+
+static COMPACTION: &[Field] = &[user("auto", Shape::Flag), user("prune", Shape::Flag)];
 
 /// Claude's settings. What is not here is that program's own business.
 pub(crate) static CLAUDE: &[Field] = &[

@@ -4,11 +4,13 @@
 //! puts stored texts back, and hands both in; only `models` knows what bytes the messages become. [`story`] tells the same
 //! records to a reader, line by line.
 
+mod compaction;
 mod results;
 mod story;
 mod system;
 mod thread;
 
+pub use compaction::{Budget, Plan, directive, plan, prune, verbatim, weigh};
 pub use story::story;
 pub use system::{Environment, Instruction, changes, is_change, system};
 pub use thread::Thread;

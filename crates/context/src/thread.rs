@@ -12,6 +12,10 @@ use crate::results::{self, Worded, words};
 /// Marks text that did not come from the one who speaks.
 const REMINDER: (&str, &str) = ("<system-reminder>\n", "\n</system-reminder>");
 
+/// What stands before a summary, and before what it keeps word for word.
+const SUMMED_UP: &str = "The conversation up to here was long and is replaced by this summary. What follows it is word for word.";
+const USERS_WORDS: &str = "What the user said in that part, word for word, oldest first:";
+
 /// Said for the user when a step starts with nothing new to say.
 const GO_ON: &str = "Go on.";
 
@@ -25,6 +29,8 @@ pub struct Thread {
     wire_ids: HashSet<String>,
     /// So many of the next calls are not the model's.
     apart: u64,
+    /// What was before is summed up in this; it goes with the next words of the user's side.
+    summary: Option<Block>,
     /// What tasks were about, for their notices.
     tasks: HashMap<SessionId, (Option<String>, String)>,
 }
@@ -39,6 +45,7 @@ struct Answer {
 struct Slot {
     call: CallId,
     wire_id: String,
+    tool: String,
     result: Option<Block>,
 }
 
@@ -89,9 +96,10 @@ impl Thread {
                 self.queued.insert(entry.clone(), vec![Block::Text { text: words(said) }]);
             }
             Event::Unqueued { entry } => drop(self.queued.remove(entry)),
-            Event::Compacted { summary, .. } => {
-                let text = format!("{}Summary of the conversation up to here:\n{}{}", REMINDER.0, words(summary), REMINDER.1);
-                return vec![Message { role: Role::User, blocks: vec![Block::Text { text }] }];
+            Event::Compacted { summary, verbatim, .. } => {
+                let said = if verbatim.is_blank() { String::new() } else { format!("\n\n{USERS_WORDS}\n{}", words(verbatim)) };
+                let text = format!("{}{SUMMED_UP}\n\n{}{said}{}", REMINDER.0, words(summary), REMINDER.1);
+                self.summary = Some(Block::Text { text });
             }
             _ => {}
         }
@@ -106,7 +114,7 @@ impl Thread {
             // A place whose call was never recorded: the append that held both was torn.
             answer.blocks.retain(|block| !matches!(block, Block::Call { tool, .. } if tool.is_empty()));
             for slot in answer.calls {
-                said.push(slot.result.unwrap_or_else(|| result(&slot.wire_id, results::missing())));
+                said.push(slot.result.unwrap_or_else(|| result(&slot.wire_id, &slot.tool, results::missing())));
             }
             if !answer.blocks.is_empty() {
                 answered = true;
@@ -117,6 +125,14 @@ impl Thread {
         said.extend(blocks(notes));
         if said.is_empty() && answered {
             said.push(Block::Text { text: GO_ON.into() });
+        }
+        if let Some(summary) = self.summary.take() {
+            // Some templates refuse two messages of the user's in a row.
+            if messages.is_empty() {
+                said.insert(0, summary);
+            } else {
+                messages.insert(0, Message { role: Role::User, blocks: vec![summary] });
+            }
         }
         if !said.is_empty() {
             messages.push(Message { role: Role::User, blocks: said });
@@ -134,7 +150,7 @@ impl Thread {
             Some(place) => *place = block,
             None => answer.blocks.push(block),
         }
-        answer.calls.push(Slot { call: call.clone(), wire_id, result: None });
+        answer.calls.push(Slot { call: call.clone(), wire_id, tool: tool.to_owned(), result: None });
     }
 
     /// The model is shown what ran, not what it wrote, when a hook changed the input before it was ever sent back.
@@ -153,13 +169,13 @@ impl Thread {
     fn finished(&mut self, call: &CallId, worded: Worded) {
         let slot = self.answer.as_mut().and_then(|answer| answer.calls.iter_mut().find(|slot| slot.call == *call));
         if let Some(slot) = slot {
-            slot.result = Some(result(&slot.wire_id, worded));
+            slot.result = Some(result(&slot.wire_id, &slot.tool, worded));
         }
     }
 }
 
-fn result(id: &str, worded: Worded) -> Block {
-    Block::Result { id: id.to_owned(), text: worded.text, error: worded.error, images: worded.images }
+fn result(id: &str, tool: &str, worded: Worded) -> Block {
+    Block::Result { id: id.to_owned(), tool: tool.to_owned(), text: worded.text, error: worded.error, images: worded.images }
 }
 
 /// The text of a JSON object; what the model wrote otherwise is not echoed, it was answered with an error.
@@ -194,6 +210,6 @@ fn block(part: &Part) -> Option<Block> {
             let command = command.as_ref().map_or(String::new(), |command| format!(" with `{command}`"));
             text(format!("(The user ran the agent `{agent}` directly{command}; its call and its answer follow.)"))
         }
-        Part::Agent { .. } | Part::Patch { .. } | Part::Compaction { .. } | Part::Retry { .. } => None,
+        Part::Agent { .. } | Part::Patch { .. } | Part::Compact { .. } | Part::Compaction { .. } | Part::Retry { .. } => None,
     }
 }

@@ -193,7 +193,10 @@ fn what_goes_wrong_is_told_with_what_comes_of_it() {
     check(Event::LimitReached { limit: Limit::Cost, words: "".into(), own: true }, "! limit reached\n");
     check(Event::Undone { calls: Vec::new(), paths: vec!["a".into(), "b".into()] }, "! the user undid the changes to a, b\n");
     check(Event::Reverted { to: 7 }, "! the conversation went back: what came after record 7 no longer counts\n");
-    check(Event::Compacted { summary: "s".into(), tail_from: 3 }, "* the conversation up to here was summed up\n");
+    check(
+        Event::Compacted { summary: "s".into(), tail_from: 3, verbatim: Default::default() },
+        "* the conversation up to here was summed up\n",
+    );
 }
 
 #[test]

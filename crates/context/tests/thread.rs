@@ -50,7 +50,7 @@ fn line(role: Role, block: &Block) -> String {
     match block {
         Block::Text { text } => format!("{who}: {text}"),
         Block::Call { id, tool, input } => format!("{who}: {tool}({input}) #{id}"),
-        Block::Result { id, text, error, images } => {
+        Block::Result { id, text, error, images, .. } => {
             format!("{who}: {}{text} #{id}{}", if *error { "! " } else { "" }, " [image]".repeat(images.len()))
         }
         Block::Reasoning { text, signature } => format!("{who}: ({text}|{})", signature.as_deref().unwrap_or("")),

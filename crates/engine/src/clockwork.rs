@@ -5,14 +5,15 @@ use std::time::Duration;
 
 use posse_context::story;
 use posse_session::{
-    CallState, Command, Draft, EffectKey, Event, Launch, Limit, Outcome, Record, Session, SessionId, TaskEnd, TaskReport, Text, Timestamp,
-    format_duration,
+    CallState, Command, Draft, EffectKey, Event, Launch, Limit, Outcome, ReadError, Record, Session, SessionId, TaskEnd, TaskReport, Text,
+    Timestamp, format_duration,
 };
 use tokio::time::Instant;
 
 use crate::{
     ledger::Verdict,
     run::{LOOK_AGAIN, Run},
+    spill::{PAGE, restore},
     work::Started,
 };
 
@@ -182,10 +183,26 @@ impl Run {
     }
 
     /// A task's story so far, as its output file begins.
-    pub(crate) fn tell_so_far(&self, records: &[Record]) {
-        if self.session.is_task() {
+    pub(crate) async fn tell_so_far(&self, records: &[Record]) -> Result<(), ReadError> {
+        if !self.session.is_task() {
+            return Ok(());
+        }
+        let (log, outputs, id) = (&*self.world.log, &self.world.outputs, self.session.id());
+        let shortened = 0 < self.session.compaction().tail_from || self.session.segments().iter().any(|segment| segment.pruned);
+        if !shortened {
             let text: String = records.iter().filter_map(story).collect();
-            self.world.outputs.begin(self.session.id(), &text);
+            outputs.begin(id, &text);
+            return Ok(());
+        }
+        // A story does not become shorter because the model is shown less.
+        outputs.begin(id, "");
+        let mut after = 0;
+        loop {
+            let mut page = log.read(id, after, PAGE).await?;
+            let Some(last) = page.last() else { return Ok(()) };
+            after = last.seq;
+            restore(log, &mut page).await?;
+            outputs.append(id, &page.iter().filter_map(story).collect::<String>());
         }
     }
 

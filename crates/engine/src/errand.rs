@@ -8,7 +8,7 @@ use posse_session::{
 };
 
 use crate::{
-    hub::read,
+    past::fold,
     run::Run,
     visits::stopped_by_user,
     work::{Started, TaskBirth},
@@ -92,18 +92,16 @@ impl Run {
             named.clone_from(files);
         }
         let spawn = Spawn {
-            agent: recipe,
             description,
             prompt: prompt.into(),
             entry: EntryId::fresh(ids),
             name,
             model,
-            internal: false,
             tool,
             note,
             allowed,
             named,
-            by: None,
+            ..Spawn::bare(recipe)
         };
         let wire_id = self.inputs.get(call).map(|input| input.wire_id.clone()).unwrap_or_default();
         let started = Started { spawn, wire_id, told: 0 };
@@ -149,7 +147,7 @@ impl Run {
         if session.tasks().contains_key(task) {
             return Ok(Wake::Already);
         }
-        let (child, _) = read(&*self.world.log, task).await.map_err(|error| error.to_string())?;
+        let child = fold(&*self.world.log, task).await.map_err(|error| error.to_string())?;
         let round = child.round();
         let Some(entry) = entry else {
             let heard = self.errands.get(task).is_some_and(|known| round.number <= known.told);
@@ -227,7 +225,7 @@ impl Run {
                 "The task {id} is still running; wait for its result before you give it more to do, or send it a message."
             ));
         }
-        let (child, _) = read(log, &found.session).await.map_err(|error| error.to_string())?;
+        let child = fold(log, &found.session).await.map_err(|error| error.to_string())?;
         if child.hold() == Some(Hold::StoppedByUser) {
             return Err(stopped_by_user(&found.session));
         }

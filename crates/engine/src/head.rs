@@ -1,7 +1,7 @@
 //! The head of a session's requests: the one it has recorded, or what is to be recorded now.
 
 use posse_context::{changes, is_change};
-use posse_session::{Command, Event, Head, Log, Part, ReadError, Record, Session};
+use posse_session::{Command, Event, Hash, Head, Log, Part, ReadError, Record, Session};
 
 use crate::{hub::OpenError, run::Mail, world::Outfit};
 
@@ -11,15 +11,23 @@ pub(crate) async fn recorded_head(
     session: &Session,
     records: &[Record],
     outfit: &Outfit,
+    given: Option<Hash>,
 ) -> Result<(Option<Head>, Vec<Part>), OpenError> {
-    let Some(configured) = session.configured() else { return Ok((None, Vec::new())) };
+    let configured = session.configured();
+    let Some(head) = configured.map(|configured| configured.head.clone()).or(given) else { return Ok((None, Vec::new())) };
     // A head that cannot be read back is made anew.
-    let bytes = match log.blob(&configured.head).await {
+    let bytes = match log.blob(&head).await {
         Err(ReadError::Missing) => return Ok((None, Vec::new())),
         read => read?,
     };
     let Ok(recorded) = serde_json::from_slice::<Head>(&bytes) else { return Ok((None, Vec::new())) };
-    let same = configured.model == outfit.model.facts().name
+    // Who begins with the conversation of another keeps its head: the same bytes are the same for the provider's cache.
+    if configured.is_none() || session.begins_elsewhere() {
+        // The shape of the final answer is not that of a summary.
+        return Ok((Some(Head { answer: None, ..recorded }), Vec::new()));
+    }
+    let same = configured.is_some_and(|configured| configured.model == outfit.model.facts().name)
+        && recorded.answer == outfit.head.answer
         && recorded.tools == outfit.head.tools
         && recorded.params == outfit.head.params
         && recorded.system.first() == outfit.head.system.first();

@@ -11,8 +11,7 @@ use std::{
 };
 
 use posse_session::{
-    Birth, By, Command, Entry, Event, Hold, LeaseError, Letter, LetterId, Limit, Limits, Log, Posted, ReadError, Record, Session,
-    SessionId, Text, Turn,
+    Birth, By, Command, Entry, Event, Hold, LeaseError, Letter, LetterId, Limit, Limits, Posted, ReadError, Session, SessionId, Text, Turn,
 };
 use tokio::{
     sync::{oneshot, watch},
@@ -20,8 +19,8 @@ use tokio::{
 };
 
 use crate::{
+    past::{self, Past},
     run::{Mail, RunError, Seen},
-    spill::{read_all, restore},
     tree::{Found, Route, RunHandle, Tree, Visit, wish},
     world::{Outfits, World},
 };
@@ -111,7 +110,7 @@ impl Hub {
         let outfit = tree.outfits.outfit(&session, &birth).map_err(OpenError::Outfit)?;
         let opening = vec![wish(Command::Create(Box::new(created))), wish(Command::Say(first))];
         let Found::Free(seat) = tree.seat(&session) else { return Err(OpenError::Held { by: None }) };
-        let run = tree.start(seat, Session::new(session), Vec::new(), outfit, Turn::default(), opening).await?;
+        let run = tree.start(seat, Past::none(session), outfit, Turn::default(), opening).await?;
         Ok(Handle::new(run, HashSet::new()))
     }
 
@@ -136,33 +135,15 @@ impl Hub {
         Ok(Handle::new(run, taken))
     }
 
-    /// A session and the records its transcript is made of, with their texts.
-    pub async fn read(&self, session: &SessionId) -> Result<(Session, Vec<Record>), OpenError> {
-        read(&*self.world.log, session).await
+    /// Keeps a fold of the session, so that it opens quickly however long its log is.
+    pub async fn save_fold(&self, session: &SessionId) -> Result<(), OpenError> {
+        past::save(&*self.world.log, session).await.map(|_| ())
     }
-}
 
-/// A session and the records its transcript is made of, with their texts.
-pub(crate) async fn read(log: &dyn Log, session: &SessionId) -> Result<(Session, Vec<Record>), OpenError> {
-    let mut records = read_all(log, session, 0).await?;
-    let Some(first) = records.first_mut() else { return Err(OpenError::Missing) };
-    // What a session was born with is part of its state.
-    restore(log, std::slice::from_mut(first)).await?;
-    let folded = Session::fold(session.clone(), &records);
-    let segments = folded.segments();
-    // Most sessions see their whole log; then nothing needs to be copied.
-    let whole = matches!(&segments[..], [only] if only.session == *session && only.from == 0);
-    let mut transcript = if whole { std::mem::take(&mut records) } else { Vec::new() };
-    for segment in segments.iter().filter(|_| !whole) {
-        if segment.session == *session {
-            transcript.extend(records.iter().filter(|record| segment.from < record.seq && record.seq <= segment.to).cloned());
-        } else {
-            let wanted = usize::try_from(segment.to - segment.from).unwrap_or(usize::MAX);
-            transcript.extend(log.read(&segment.session, segment.from, wanted).await?);
-        }
+    /// A session and the records its transcript is made of, with their texts.
+    pub async fn read(&self, session: &SessionId) -> Result<Past, OpenError> {
+        past::read(&*self.world.log, session).await
     }
-    restore(log, &mut transcript).await?;
-    Ok((folded, transcript))
 }
 
 /// Brings letters from other processes to whom they are for, oldest first, each once.

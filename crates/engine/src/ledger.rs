@@ -48,7 +48,7 @@ impl Ledger {
         }
         books.accounts.entry(root.clone()).or_default().standing.limits = limits;
         for summary in so_far {
-            books.tasks += u64::from(summary.parent.is_some());
+            books.tasks += u64::from(summary.is_task());
             books.each(&summary.session, |standing| {
                 standing.spent += summary.usage;
                 standing.steps += summary.steps;
@@ -236,6 +236,7 @@ mod tests {
     fn what_was_spent_before_counts_again_for_everybody_above() {
         let mut child = Summary::new(id("child"));
         (child.root, child.parent, child.usage, child.steps) = (id("root"), Some(id("root")), used(80), 3);
+        child.kind = Some(posse_session::Kind::Task);
         let root = Summary { usage: used(5), ..Summary::new(id("root")) };
         let ledger = Ledger::new(id("root"), Limits { tasks: Some(2), ..Limits::default() }, &[root, child]);
         ledger.open(&id("child"), Some(&id("root")), tokens(100));

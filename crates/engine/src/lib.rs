@@ -4,6 +4,7 @@
 //! `run.rs` is the loop, `work.rs` what it starts, [`Lanes`] and `ledger.rs` admit steps, `visits.rs` brings words to whom nobody runs.
 
 mod clockwork;
+mod compacting;
 mod delegating;
 mod errand;
 mod head;
@@ -12,6 +13,7 @@ mod ids;
 mod lanes;
 mod ledger;
 mod live;
+mod past;
 mod run;
 mod spill;
 mod subtask;
@@ -26,6 +28,7 @@ pub use hub::{Handle, Hub, OpenError};
 pub use ids::Ulids;
 pub use lanes::{LaneStanding, Lanes};
 pub use live::{LIVE_MAX, Shown};
+pub use past::Past;
 pub use run::RunError;
 pub use spill::{content_hash, read_all, restore};
-pub use world::{Outfit, Outfits, World};
+pub use world::{Compacting, Outfit, Outfits, Shape, World};

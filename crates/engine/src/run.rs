@@ -14,12 +14,14 @@ use posse_context::Thread;
 use posse_session::{
     Admission, Answer, Append, AppendError, BatchId, BoxFuture, CallId, CallOwner, CallState, Command, Draft, Effect, EffectKey, Entry,
     Errand, Event, Given, Granted, Hash, LetterId, Limit, Live as _, Look, Message, Outcome, Part, Permit, Progress, Record, Report,
-    Request, Reserved, Scope, Session, SessionId, Source, Summary, TaskEnd, Text, Timestamp, To, ToolChoice, Turn, Usage, WAIT_MAX, Wish,
+    Request, Reserved, Scope, Seq, Session, SessionId, Source, Summary, TaskEnd, Text, Timestamp, To, ToolChoice, Turn, Usage, WAIT_MAX,
+    Wish,
 };
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::{
     clockwork::Stopwatch,
+    compacting::{Weight, edits_transcript},
     errand::Wake,
     lanes::{Place, Slot, Urgency},
     live::Pulse,
@@ -36,6 +38,9 @@ const MAIL_MAX: usize = 256;
 
 /// How long a call may take to end after it was told to; tools promise three seconds.
 const STOP_MAX: Duration = Duration::from_secs(5);
+
+/// An answer is always given so much, whatever the estimate says: it may be wrong.
+const ANSWER_TOKENS_MIN: u64 = 1_000;
 
 /// How often a step that waits for what others have set aside looks again.
 pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(50);
@@ -211,6 +216,11 @@ pub(crate) struct Run {
     /// Every message so far, encoded once.
     pub(crate) messages: Vec<Arc<[u8]>>,
     pub(crate) body_bytes: u64,
+    pub(crate) weight: Weight,
+    /// The last record that a saved fold includes.
+    pub(crate) saved: Seq,
+    /// The next turn of the loop comes at once: what was committed changes what may begin.
+    pub(crate) again: bool,
     /// The messages themselves; kept only for hooks that want to see them.
     pub(crate) woven: Vec<Message>,
     /// Inputs of open calls.
@@ -317,7 +327,12 @@ impl Run {
         if let Some((why, until)) = self.waits.take() {
             self.world.live.of(self.session.id(), &self.pulse).show(Progress::Waiting { why, until });
         }
-        Ok(taken.answer(self.session.is_settled() && self.under_way.is_empty()))
+        let at_rest = self.session.is_settled() && self.under_way.is_empty();
+        if at_rest && !taken.finish.is_empty() {
+            // Whoever hears the answer may end this run at once.
+            self.save_fold().await;
+        }
+        Ok(taken.answer(at_rest))
     }
 
     /// What a piece of mail wishes for. Who is to be answered when that is durable is kept in `taken`.
@@ -326,6 +341,9 @@ impl Run {
             Mail::Report { key, mut report, end } => {
                 self.under_way.remove(&key);
                 // Settled before anything else begins: the next step may be part of the same append.
+                if self.session.only_answers() {
+                    self.object_to(&mut report);
+                }
                 let read = match &mut *report {
                     Report::Reply { step, usage, .. } => {
                         self.settle(*step, *usage, true);
@@ -336,6 +354,7 @@ impl Run {
                         None
                     }
                     Report::TaskEnded(ended) => {
+                        self.keep_words(draft.session(), ended).await;
                         self.word_for_waiters(draft.session(), ended, end);
                         None
                     }
@@ -462,6 +481,7 @@ impl Run {
             grants: &self.grants,
             looks: self.outfit.hooks.iter().any(|hook| hook.looks()),
             fallbacks: &self.outfit.fallbacks,
+            compacts: self.outfit.compaction.auto && !self.session.only_answers(),
         }
     }
 
@@ -514,10 +534,15 @@ impl Run {
 
     /// Records the beginning of everything owed that may begin now.
     async fn begin(&mut self, draft: &mut Draft, now: Timestamp) {
-        (self.wake_at, self.wake_soon) = (None, false);
+        (self.wake_at, self.wake_soon, self.again) = (None, false, false);
         let mut place = self.place.take();
         if self.pauses.is_some() {
             self.granted = None;
+            return self.conclude(draft, now);
+        }
+        // What is said next is said to whoever sees what is now left of the conversation.
+        if draft.records().iter().any(|record| edits_transcript(&record.event)) {
+            self.again = true;
             return self.conclude(draft, now);
         }
         // What the kernel says itself brings a call that may begin at once.
@@ -540,6 +565,10 @@ impl Run {
             }
             match &effect {
                 Effect::CallModel { not_before, .. } => self.begin_step(draft, &effect, *not_before, place.take(), now).await,
+                Effect::Compact { entry } => {
+                    self.again = true;
+                    self.begin_compaction(draft, entry.clone(), now).await;
+                }
                 Effect::RunCall { .. } if self.outfit.calls_max <= running => {}
                 Effect::RunCall { .. } => {
                     running += 1;
@@ -580,6 +609,10 @@ impl Run {
         if !self.dress(draft, now).await {
             return;
         }
+        if self.make_room(draft, now).await {
+            self.again = true;
+            return;
+        }
         let facts = self.outfit.model.facts();
         let lanes = &self.world.lanes;
         let urgency = if self.tree.is_background(draft.session()) { Urgency::Background } else { Urgency::Foreground };
@@ -601,7 +634,9 @@ impl Run {
             return;
         };
         let input_estimate = (self.body_bytes / 4).max(draft.session().last_input());
-        let wish = Wish { input_estimate, output_max: facts.output, prices: facts.prices };
+        // Most servers refuse a request whose answer might not fit.
+        let room = facts.context.saturating_sub(self.next_tokens(draft)).max(ANSWER_TOKENS_MIN);
+        let wish = Wish { input_estimate, output_max: facts.output.min(room), prices: facts.prices };
         let id = self.session.id().clone();
         let verdict = self.tree.ledger.reserve(&id, wish);
         let refused = |limit: Limit| {
@@ -623,7 +658,7 @@ impl Run {
             }
             Admission::Refused(limit) => return draft.decide(refused(limit), &self.given(now)),
         };
-        let closing = closing || draft.session().is_at_step_limit();
+        let closing = closing || draft.session().is_at_step_limit() || draft.session().only_answers();
         (self.slot, self.output_max) = (Some(slot), output_max);
         if let Effect::CallModel { step, .. } = effect {
             self.reserved.insert(*step, reserved);
@@ -677,6 +712,11 @@ impl Run {
             self.weave(record);
             self.outfit.hooks.iter().for_each(|hook| hook.event(self.session.id(), record));
         }
+        if records.iter().any(|record| edits_transcript(&record.event)) {
+            self.reweave().await?;
+            self.saved = 0;
+            self.save_fold().await;
+        }
         self.tell_more(&records);
         self.publish();
         Ok(())
@@ -689,6 +729,12 @@ impl Run {
 
     /// Keeps beside the session what a request and a call are made of.
     pub(crate) fn weave(&mut self, record: &Record) {
+        self.learn(record);
+        self.thread_in(record);
+    }
+
+    /// What calls and tasks are made of.
+    pub(crate) fn learn(&mut self, record: &Record) {
         match &record.event {
             Event::Called { call, tool, input, wire_id, .. } => {
                 let (tool, input, wire_id) = (tool.clone(), input.inline().unwrap_or_default().to_owned(), wire_id.clone());
@@ -706,14 +752,23 @@ impl Run {
         }
         self.learn_of_task(&record.event);
         self.typing.take(record);
+    }
+
+    /// What a request is made of.
+    pub(crate) fn thread_in(&mut self, record: &Record) {
         for message in self.thread.push(record) {
             let bytes = self.outfit.model.encode(&message);
             self.body_bytes += bytes.len() as u64;
+            self.weight.add(&message, bytes.len());
             self.messages.push(bytes);
             if !self.outfit.hooks.is_empty() {
                 self.woven.push(message);
             }
         }
+        self.weight.since = match record.event {
+            Event::StepStarted { .. } => 0,
+            _ => self.weight.since + posse_context::weigh(std::slice::from_ref(record)),
+        };
     }
 
     /// Starts what is owed and not under way, ends what is under way and no longer owed.
@@ -759,7 +814,7 @@ impl Run {
                     session: self.session.id().clone(),
                     head: self.head.clone(),
                     messages: self.messages.clone(),
-                    tool_choice: if closing { ToolChoice::None } else { ToolChoice::Auto },
+                    tool_choice: if closing && !self.asks_softly() { ToolChoice::None } else { ToolChoice::Auto },
                     output_max: self.output_max,
                     idle_max: self.outfit.stream_idle,
                 };
@@ -788,11 +843,14 @@ impl Run {
             }
             Effect::Expand { entry } => Some(desk.expand(self.typing.of(&entry)?)),
             // Their facts are their end.
-            Effect::Subtask { .. } | Effect::Conclude { .. } => None,
+            Effect::Subtask { .. } | Effect::Compact { .. } | Effect::Conclude { .. } => None,
         }
     }
 
     async fn wait(&mut self) -> Waited {
+        if self.again {
+            return Waited::Again;
+        }
         let stopping = self.under_way.values().filter_map(|work| work.stopped_at).min();
         let retry = self.wake_at.map(|at| tokio::time::Instant::now() + at.since(self.world.clock.now()));
         let soon = self.wake_soon.then(|| tokio::time::Instant::now() + LOOK_AGAIN);

@@ -74,7 +74,7 @@ fn event_bytes(event: &Event) -> usize {
 }
 
 /// Records read at once.
-const PAGE: usize = 2_000;
+pub(crate) const PAGE: usize = 2_000;
 
 /// Every record after `after`, as the log holds it: long texts are still in their blobs.
 pub async fn read_all(log: &dyn Log, session: &SessionId, after: Seq) -> Result<Vec<Record>, ReadError> {

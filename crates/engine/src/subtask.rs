@@ -4,7 +4,7 @@ use posse_session::{Birth, CallId, Command, Draft, Look, Part, Recipe, Session, 
 use serde_json::json;
 
 use crate::{
-    hub::{OpenError, read},
+    hub::OpenError,
     run::{Run, RunError},
     tree::stored,
     world::Outfits,
@@ -83,17 +83,11 @@ impl Run {
         self.new_head = Some(stored(&outfit.head)?);
         self.outfit = outfit.into();
         if other_model && 0 < self.session.head() {
-            let (_, records) = read(&*self.world.log, self.session.id()).await?;
-            self.thread = Default::default();
-            self.messages.clear();
-            for record in &records {
-                for message in self.thread.push(record) {
-                    let bytes = self.outfit.model.encode(&message);
-                    self.messages.push(bytes);
-                }
-            }
+            return self.reweave().await.map_err(|error| OpenError::Unavailable(error.to_string()));
         }
-        self.body_bytes = self.head.len() as u64 + self.messages.iter().map(|message| message.len() as u64).sum::<u64>();
+        let before = self.body_bytes - self.messages.iter().map(|message| message.len() as u64).sum::<u64>();
+        let (head, weight) = (self.head.len() as u64, self.weight.bytes);
+        (self.body_bytes, self.weight.bytes) = (self.body_bytes - before + head, (weight + head).saturating_sub(before));
         Ok(())
     }
 

@@ -14,8 +14,8 @@ use std::{
 
 use posse_context::Thread;
 use posse_session::{
-    Birth, By, CallState, Command, Effort, Entry, Event, Hash, Head, Hold, How, LetterId, Limits, Ownership, Part, ReadError, Record,
-    Rules, Session, SessionId, Source, Spawn, Text, Turn, Usage, Voice,
+    Birth, By, CallState, Command, Effort, Entry, Event, Hash, Head, Hold, How, LetterId, Limits, Ownership, Part, ReadError, Rules,
+    Session, SessionId, Source, Spawn, Text, Turn, Usage, Voice,
 };
 use tokio::{
     sync::{oneshot, watch},
@@ -23,10 +23,12 @@ use tokio::{
 };
 
 use crate::{
+    compacting::{Weight, fork_wishes},
     head::{after_the_opening, recorded_head},
-    hub::{OpenError, read},
+    hub::OpenError,
     ledger::Ledger,
     live::Pulse,
+    past::{Past, read, stretches},
     run::{Mail, Mailbox, Run, RunError, Seen},
     spill::{content_hash, read_all, restore},
     subtask::spoken_by,
@@ -206,7 +208,7 @@ impl Tree {
         let mut below = session.id().clone();
         let mut next = session.birth().and_then(|birth| birth.parent.clone());
         while let Some(parent) = next.take().and_then(|parent| self.seen(&parent)) {
-            if parent.tasks().get(&below).is_some_and(|open| open.waiting.is_empty()) {
+            if parent.tasks().get(&below).is_some_and(|open| open.waiting.is_empty() && open.purpose.is_none()) {
                 return true;
             }
             (below, next) = (parent.id().clone(), parent.birth().and_then(|birth| birth.parent.clone()));
@@ -291,16 +293,19 @@ impl Tree {
     pub(crate) async fn start(
         self: &Arc<Self>,
         mut seat: Reserved,
-        session: Session,
-        records: Vec<Record>,
+        past: Past,
         mut outfit: Outfit,
         speaker: Turn,
         mut opening: Vec<Mail>,
     ) -> Result<RunHandle, OpenError> {
+        let Past { session, records, foreign, beside, saved } = past;
         outfit.add_hooks_tools();
         let begins = session.steps() == 0;
-        let (recorded, mut notes) = recorded_head(&*self.world.log, &session, &records, &outfit).await?;
-        if begins && let Some(words) = outfit.initial.take() {
+        let (recorded, mut notes) = recorded_head(&*self.world.log, &session, &records, &outfit, given_head(&opening)).await?;
+        if begins
+            && foreign == 0
+            && let Some(words) = outfit.initial.take()
+        {
             notes.push(Part::reminder(words));
         }
         let (mut blobs, mut new_head) = (Vec::new(), None);
@@ -332,7 +337,10 @@ impl Tree {
             outfit: Arc::new(outfit),
             session,
             thread: Thread::default(),
-            body_bytes: head.len() as u64,
+            body_bytes: 0,
+            weight: Weight::default(),
+            saved,
+            again: false,
             head,
             messages: Vec::new(),
             woven: Vec::new(),
@@ -363,8 +371,17 @@ impl Tree {
             wake_soon: false,
             waits: None,
         };
-        records.iter().for_each(|record| run.weave(record));
-        run.tell_so_far(&records);
+        // What was started before the transcript begins may still be open.
+        beside.iter().for_each(|record| run.learn(record));
+        run.start_body();
+        for (nth, record) in records.iter().enumerate() {
+            if nth < foreign {
+                run.thread_in(record);
+            } else {
+                run.weave(record);
+            }
+        }
+        run.tell_so_far(&records[foreign..]).await?;
         drop(records);
         let parent = run.session.birth().and_then(|birth| birth.parent.clone()).or_else(|| born_of(&opening));
         self.ledger.open(run.session.id(), parent.as_ref(), run.outfit.own_limits);
@@ -383,12 +400,12 @@ impl Tree {
     pub(crate) async fn open(
         self: &Arc<Self>,
         seat: Reserved,
-        read: (Session, Vec<Record>),
+        past: Past,
         letters: Vec<(Command, LetterId)>,
         then: Vec<Command>,
         above: Vec<Rules>,
     ) -> Result<RunHandle, OpenError> {
-        let (folded, records) = read;
+        let folded = &past.session;
         if folded.is_foreign() {
             return Err(OpenError::Foreign);
         }
@@ -421,7 +438,7 @@ impl Tree {
         opening.push(wish(Command::TakeOver));
         opening.extend(others.into_iter().map(by_letter));
         opening.extend(then.into_iter().map(wish));
-        self.start(seat, folded, records, outfit, speaker, opening).await
+        self.start(seat, past, outfit, speaker, opening).await
     }
 
     /// Sees that a task exists, has heard its prompt and runs, until its round is over.
@@ -436,7 +453,9 @@ impl Tree {
         let voice = if source == Source::User { Voice::User } else { Voice::Agent { named: spawn.named.clone() } };
         let entry = Entry {
             // Files that the prompt names are looked up in the child, under its rights.
-            typed: matches!(source, Source::Prompt { .. }) && spawn.prompt.inline().is_some_and(|prompt| prompt.contains('@')),
+            typed: !spawn.internal
+                && matches!(source, Source::Prompt { .. })
+                && spawn.prompt.inline().is_some_and(|prompt| prompt.contains('@')),
             source,
             voice,
             allowed: spawn.allowed.clone(),
@@ -480,17 +499,32 @@ impl Tree {
     async fn open_task(self: &Arc<Self>, seat: Reserved, task: &SessionId, entry: &Entry, birth: &TaskBirth) -> Result<Opened, OpenError> {
         match read(&*self.world.log, task).await {
             // It has ended, and only its parent does not know: nobody needs to be made ready for that.
-            Ok((session, _)) if session.is_settled() && has_heard(&session, entry) => Ok(Opened::Over(Box::new(session))),
-            Ok(read) => {
-                let unheard = !has_heard(&read.0, entry);
-                let then = unheard.then(|| Command::Say(entry.clone())).into_iter().collect();
-                self.open(seat, read, Vec::new(), then, birth.ceiling.clone()).await.map(Opened::Run)
+            Ok(past) if past.session.is_settled() && has_heard(&past.session, entry) => Ok(Opened::Over(Box::new(past.session))),
+            Ok(mut past) => {
+                let unheard = !has_heard(&past.session, entry);
+                let mut then = Vec::new();
+                // The append that made it was torn: it is still to be told what it begins with.
+                if let Some(fork) = birth.spawn.fork.as_ref().filter(|_| unheard && !past.session.begins_elsewhere()) {
+                    past.records.splice(0..0, stretches(&*self.world.log, &fork.segments).await?);
+                    past.foreign = past.records.len();
+                    then.extend(fork_wishes(fork));
+                }
+                then.extend(unheard.then(|| Command::Say(entry.clone())));
+                self.open(seat, past, Vec::new(), then, birth.ceiling.clone()).await.map(Opened::Run)
             }
             Err(OpenError::Missing) => {
+                let fork = birth.spawn.fork.clone();
                 let birth = birth.make(&*self.outfits).map_err(OpenError::Outfit)?;
                 let outfit = self.outfits.outfit(task, &birth).map_err(OpenError::Outfit)?;
-                let opening = vec![wish(Command::Create(Box::new(birth.into_created()))), wish(Command::Say(entry.clone()))];
-                self.start(seat, Session::new(task.clone()), Vec::new(), outfit, Turn::default(), opening).await.map(Opened::Run)
+                let mut opening = vec![wish(Command::Create(Box::new(birth.into_created())))];
+                let mut past = Past::none(task.clone());
+                if let Some(fork) = fork {
+                    past.records = stretches(&*self.world.log, &fork.segments).await?;
+                    past.foreign = past.records.len();
+                    opening.extend(fork_wishes(&fork).map(wish));
+                }
+                opening.push(wish(Command::Say(entry.clone())));
+                self.start(seat, past, outfit, Turn::default(), opening).await.map(Opened::Run)
             }
             Err(error) => Err(error),
         }
@@ -513,20 +547,25 @@ impl Tree {
                 _ => None,
             },
         };
-        let mut said = match (round.how, round.reply) {
+        let said = match (round.how, round.reply) {
             (How::Completed, Some(reply)) => log.read(session.id(), reply - 1, 1).await?,
             // It did not get to its last words: what it had said is better than nothing.
             _ => read_all(log, session.id(), 0).await?,
         };
-        restore(log, &mut said).await?;
         if let (Some(began), Some(last)) = (round.began, said.last()) {
             attended.effort.millis = u64::try_from(last.at.since(began).as_millis()).unwrap_or(u64::MAX);
         }
         let since = said.iter().rposition(|record| matches!(record.event, Event::Ended { round: ended, .. } if ended < round.number));
         for record in said[since.map_or(0, |at| at + 1)..].iter().rev() {
-            let parts = match &record.event {
-                Event::Replied { parts, author: None, .. } => parts.clone(),
-                Event::StepFailed { partial, retry_at: None, .. } => vec![Part::text(partial.clone())],
+            // Only what is looked at comes back from its blobs: a log may be larger than memory.
+            let mut record = record.clone();
+            if !matches!(record.event, Event::Replied { author: None, .. } | Event::StepFailed { retry_at: None, .. }) {
+                continue;
+            }
+            restore(log, std::slice::from_mut(&mut record)).await?;
+            let parts = match record.event {
+                Event::Replied { parts, .. } => parts,
+                Event::StepFailed { partial, .. } => vec![Part::text(partial)],
                 _ => continue,
             };
             attended.take(&parts);
@@ -564,6 +603,14 @@ impl Attended {
 /// Whether words have reached a session. Where there were none, there is nothing to hear.
 fn has_heard(session: &Session, entry: &Entry) -> bool {
     entry.id.as_str().is_empty() || session.queue().knows(&entry.id)
+}
+
+/// The head that a session begins with, if it is not its agent's own.
+fn given_head(opening: &[Mail]) -> Option<Hash> {
+    opening.iter().find_map(|mail| match mail {
+        Mail::Wish { command: Command::Configure { head, .. }, .. } => Some(head.clone()),
+        _ => None,
+    })
 }
 
 /// Who a session that begins is a task of.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use posse_session::{CallId, EntryId, Event, Outcome, Part, Record, Seq, Subtask, Voice};
+use posse_session::{CallId, EntryId, Event, Outcome, Part, Record, Seq, Subtask, Text, Voice};
 
 #[derive(Default)]
 pub(crate) struct Typing {
@@ -12,6 +12,8 @@ pub(crate) struct Typing {
     calls: HashMap<CallId, (EntryId, usize)>,
     /// Parts of records that hold agents which the user ran.
     subtasks: HashMap<Seq, Vec<Part>>,
+    /// What summaries that were asked for are to keep.
+    wishes: HashMap<EntryId, Text>,
 }
 
 /// Words that wait to be expanded, and the results that were asked for so far.
@@ -31,7 +33,11 @@ impl Typing {
                 let typed = Typed { entry: entry.id.clone(), parts, voice, results: Vec::new() };
                 self.typed.insert(entry.id.clone(), typed);
             }
-            Event::Queued { entry } => self.keep(record.seq, &entry.parts),
+            Event::Queued { entry } => {
+                self.keep(record.seq, &entry.parts);
+                self.keep_wish(&entry.id, &entry.parts);
+            }
+            Event::Unqueued { entry } => _ = self.wishes.remove(entry),
             Event::Expanding { entry, calls } => self.announced = Some((entry.clone(), *calls)),
             Event::Called { call, .. } => {
                 if let Some((entry, left)) = self.announced.take_if(|(_, left)| 0 < *left) {
@@ -53,6 +59,7 @@ impl Typing {
             Event::Expanded { entry, parts, .. } => {
                 self.typed.remove(entry);
                 self.keep(record.seq, parts);
+                self.keep_wish(entry, parts);
             }
             _ => {}
         }
@@ -63,6 +70,16 @@ impl Typing {
         if !subtasks.is_empty() {
             self.subtasks.insert(seq, subtasks);
         }
+    }
+
+    fn keep_wish(&mut self, entry: &EntryId, parts: &[Part]) {
+        if let Some(Part::Compact { words }) = parts.iter().find(|part| matches!(part, Part::Compact { .. })) {
+            self.wishes.insert(entry.clone(), words.clone());
+        }
+    }
+
+    pub(crate) fn wish(&self, entry: &EntryId) -> Option<&Text> {
+        self.wishes.get(entry)
     }
 
     pub(crate) fn of(&self, entry: &EntryId) -> Option<Typed> {

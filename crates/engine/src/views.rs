@@ -8,7 +8,7 @@ use posse_context::story;
 use posse_session::{Session, SessionId, Spawn, Status, Summary, TaskEnd, TaskView, names};
 
 use crate::{
-    hub::read,
+    past::fold,
     spill::{read_all, restore},
     tree::{Attended, Tree},
     work::Started,
@@ -135,7 +135,7 @@ impl Tree {
             // It has been woken, and has not heard the words yet.
             view.status = Status::Queued;
         } else if task.is_over() {
-            let (session, _) = read(&*self.world.log, &task.session).await.map_err(|error| error.to_string())?;
+            let session = fold(&*self.world.log, &task.session).await.map_err(|error| error.to_string())?;
             let attended = self.result(&session).await.map_err(|error| error.to_string())?;
             view.effort = attended.effort;
             let (name, description) = (view.name.clone(), view.description.clone());

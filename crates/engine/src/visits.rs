@@ -9,7 +9,7 @@ use posse_session::{Birth, BoxFuture, Command, Entry, Hold, Kind, LetterId, Rule
 use tokio::sync::oneshot;
 
 use crate::{
-    hub::read,
+    past::{fold, read},
     run::{Mail, RunError},
     spill::restore,
     tree::{Found, Reserved, Route, Tree, Visit},
@@ -79,7 +79,7 @@ impl Tree {
         while let Some(id) = next.take() {
             let session = match self.seen(&id) {
                 Some(session) => session,
-                None => Arc::new(read(&*self.world.log, &id).await.map_err(|error| error.to_string())?.0),
+                None => Arc::new(fold(&*self.world.log, &id).await.map_err(|error| error.to_string())?),
             };
             if session.hold() == Some(Hold::StoppedByUser) {
                 return Ok(Some(id));
@@ -157,9 +157,9 @@ impl Tree {
         let mut over = 0;
         let opened = match read(&*self.world.log, &session).await {
             Ok(read) => {
-                let round = read.0.round();
+                let round = read.session.round();
                 over = if round.open { round.number.saturating_sub(1) } else { round.number };
-                let above = self.rules_above(&read.0).await;
+                let above = self.rules_above(&read.session).await;
                 self.open(seat, read, letters, Vec::new(), above).await
             }
             Err(error) => Err(error),

@@ -9,9 +9,9 @@ use std::{
 };
 
 use posse_session::{
-    Before, Birth, BoxFuture, By, CallId, CallOwner, Command, EffectKey, Effort, Expansion, Finish, Hold, HookedCall, How, Ids, Kind, Look,
-    ModelError, ModelFailure, Needed, Outcome, Part, Reply, ReplyPart, Report, Request, Rules, SessionId, Spawn, Stop, TaskEnd, TaskReport,
-    Text, Tool, ToolCall, ToolContext, Touch, Usage, Wanted, clip,
+    Before, Birth, BoxFuture, By, CallId, CallOwner, Command, EffectKey, Effort, Expansion, Finish, Fork, Hold, HookedCall, How, Ids, Kind,
+    Look, ModelError, ModelFailure, Needed, Outcome, Part, Purpose, Recipe, Reply, ReplyPart, Report, Request, Rules, SessionId, Spawn,
+    Stop, TaskEnd, TaskReport, Text, Tool, ToolCall, ToolContext, Touch, Usage, Wanted, clip,
 };
 use serde_json::{Map, Value};
 use tokio::{sync::watch, task::JoinHandle};
@@ -169,7 +169,8 @@ impl Desk {
             }
             Ok(reply) => {
                 let (parts, calls) = self.sort(reply.parts);
-                Report::Reply { step, parts, calls, usage: reply.usage.priced(&prices), finish: reply.finish }
+                let misshapen = self.misshapen(&parts, &calls);
+                Report::Reply { step, parts, calls, usage: reply.usage.priced(&prices), finish: reply.finish, misshapen }
             }
             Err(error) => Report::ModelFailed {
                 step,
@@ -180,6 +181,13 @@ impl Desk {
                 usage: error.usage.priced(&prices),
             },
         }
+    }
+
+    /// What is wrong with the shape of an answer that calls nothing.
+    fn misshapen(&self, parts: &[Part], calls: &[Wanted]) -> Option<String> {
+        let shape = self.outfit.shape.as_ref().filter(|_| calls.is_empty())?;
+        let text = parts.iter().filter_map(|part| if let Part::Text { text, .. } = part { text.inline() } else { None });
+        shape(&text.collect::<Vec<_>>().concat())
     }
 
     /// Parts of the message, and its calls, each looked at.
@@ -272,7 +280,9 @@ impl Desk {
                 };
                 let end = tree.end_of(&task, &started, attended);
                 let tool = desk.tool_of(&started.spawn);
-                let mut result = tool.map_or_else(String::new, |tool| tool.ended(&end));
+                // Internal work is nobody's call: what went wrong is said plainly.
+                let mut result =
+                    if started.spawn.internal { end.error.clone() } else { tool.map_or_else(String::new, |tool| tool.ended(&end)) };
                 let notice = tool.map_or_else(String::new, |tool| tool.noticed(&end)).into();
                 if let Some(hooked) = hooked.filter(|_| !desk.outfit.hooks.is_empty()) {
                     let succeeded = matches!(end.how, How::Completed | How::Limit);
@@ -287,6 +297,7 @@ impl Desk {
                     notice,
                     said: end.texts.join("\n\n").into(),
                     awaited: Vec::new(),
+                    verbatim: Text::default(),
                     usage: end.usage,
                     effort: end.effort,
                 };
@@ -452,6 +463,7 @@ fn broken(key: &EffectKey) -> Report {
             notice: format!("[task {task} failed] {words}").into(),
             said: Text::default(),
             awaited: Vec::new(),
+            verbatim: Text::default(),
             usage: Usage::default(),
             effort: Effort::default(),
         })),
@@ -464,7 +476,9 @@ fn broken(key: &EffectKey) -> Report {
             allowed: Vec::new(),
         },
         // Nothing runs for them: their facts are their end.
-        EffectKey::Subtask(_) | EffectKey::Conclude(_) => Report::CallFinished { call: CallId::new(""), outcome: Outcome::failed(words) },
+        EffectKey::Subtask(_) | EffectKey::Compact | EffectKey::Conclude(_) => {
+            Report::CallFinished { call: CallId::new(""), outcome: Outcome::failed(words) }
+        }
     }
 }
 
@@ -516,6 +530,9 @@ pub(crate) struct TaskBirth {
 
 impl TaskBirth {
     pub(crate) fn make(&self, outfits: &dyn Outfits) -> Result<Birth, String> {
+        if let (Some(purpose), Some(fork)) = (&self.spawn.purpose, &self.spawn.fork) {
+            return Ok(self.internal(purpose, fork));
+        }
         let recipe = outfits.recipe(&self.parent.recipe, &self.spawn.agent, self.spawn.model.as_deref())?;
         Ok(Birth {
             kind: if self.spawn.internal { Kind::Internal } else { Kind::Task },
@@ -528,6 +545,31 @@ impl TaskBirth {
             depth: self.parent.depth + 1,
             strict_shell: self.strict_shell,
         })
+    }
+}
+
+impl TaskBirth {
+    /// Internal work goes on as the one whose conversation it begins with, and calls nothing.
+    fn internal(&self, purpose: &Purpose, fork: &Fork) -> Birth {
+        let recipe = Recipe {
+            agent: purpose.agent().to_owned(),
+            model: fork.model.clone(),
+            steps_max: None,
+            background: false,
+            definition: self.parent.recipe.definition.clone(),
+            only_answers: true,
+        };
+        Birth {
+            kind: Kind::Internal,
+            root: self.parent.root.clone(),
+            parent: Some(self.parent_id.clone()),
+            directory: self.parent.directory.clone(),
+            title: self.spawn.description.clone(),
+            recipe,
+            ceiling: self.ceiling.clone(),
+            depth: self.parent.depth + 1,
+            strict_shell: self.strict_shell,
+        }
     }
 }
 

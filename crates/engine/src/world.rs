@@ -31,6 +31,28 @@ pub trait Outfits: Send + Sync {
     fn outfit(&self, session: &SessionId, birth: &Birth) -> Result<Outfit, String>;
 }
 
+/// When a long conversation is made shorter by itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Compacting {
+    /// Before a request would not fit, and after a provider has said so.
+    pub auto: bool,
+    /// What calls printed long ago is left out, where that is enough.
+    pub prune: bool,
+    /// How a summary is written.
+    pub prompt: Arc<str>,
+    /// Who writes it, if not the session's own model.
+    pub model: Option<String>,
+}
+
+impl Default for Compacting {
+    fn default() -> Self {
+        Self { auto: true, prune: true, prompt: "".into(), model: None }
+    }
+}
+
+/// What is wrong with an answer, in words for the model; nothing if it fits.
+pub type Shape = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
+
 /// An agent's recipe made real: built by `cli` from configuration, again after a restart.
 #[derive(Clone)]
 pub struct Outfit {
@@ -64,6 +86,10 @@ pub struct Outfit {
     pub background: bool,
     /// What this session and everything below it may use up.
     pub own_limits: Limits,
+    /// When a long conversation is made shorter.
+    pub compaction: Compacting,
+    /// What is wrong with the shape of an answer, where one was asked for.
+    pub shape: Option<Shape>,
     /// Models that answer, in this order, when its own is overloaded.
     pub fallbacks: Vec<String>,
     /// So many calls of a reply run at once.

@@ -76,13 +76,14 @@ fn percent_decoded(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// The API's own path after the base URL, doubling nothing.
-pub(crate) fn join(base_url: &str, api: Api) -> Result<Url, String> {
+/// The API's own path after the base URL, doubling nothing. Only Gemini names the model there.
+pub(crate) fn join(base_url: &str, api: Api, model: &str) -> Result<Url, String> {
     let mut url = Url::parse(base_url.trim()).map_err(|error| format!("the base URL \"{}\" is no URL ({error})", shown_url(base_url)))?;
     if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
         return Err(format!("the base URL \"{}\" must start with http:// or https://", shown_url(base_url)));
     }
     let path = url.path().trim_end_matches('/');
+    let path = if is_azure("", url.host_str()) { &azure_path(path, &url, model) } else { path };
     let more = match api {
         Api::Anthropic if path.ends_with("/messages") => "",
         Api::Anthropic if path.ends_with("/v1") => "/messages",
@@ -90,10 +91,47 @@ pub(crate) fn join(base_url: &str, api: Api) -> Result<Url, String> {
         Api::OpenAi if path.ends_with("/chat/completions") => "",
         Api::OpenAi if path.is_empty() => "/v1/chat/completions",
         Api::OpenAi => "/chat/completions",
+        Api::OpenAiResponses if path.ends_with("/responses") => "",
+        Api::OpenAiResponses if path.is_empty() => "/v1/responses",
+        Api::OpenAiResponses => "/responses",
+        Api::Gemini => &gemini_path(path, model),
     };
     let path = format!("{path}{more}");
     url.set_path(&path);
+    if api == Api::Gemini && !url.query_pairs().any(|(name, _)| name == "alt") {
+        // Without it the server sends one long JSON list instead of events.
+        url.query_pairs_mut().append_pair("alt", "sse");
+    }
     Ok(url)
+}
+
+/// Whether this is Azure's OpenAI service, which has its own place for keys and paths.
+pub(crate) fn is_azure(provider: &str, host: Option<&str>) -> bool {
+    provider == "azure" || host.is_some_and(|host| host.ends_with(".azure.com"))
+}
+
+/// Azure's resource alone is no base: its newer door is `/openai/v1`; with an `api-version` in the query it is the older
+/// one, with the deployment in the path. A longer path is the user's own word.
+fn azure_path(path: &str, url: &Url, deployment: &str) -> String {
+    let dated = url.query_pairs().any(|(name, value)| name == "api-version" && value.starts_with(|first: char| first.is_ascii_digit()));
+    match path {
+        "" | "/openai" if dated => format!("/openai/deployments/{deployment}"),
+        "" | "/openai" => "/openai/v1".to_owned(),
+        other => other.to_owned(),
+    }
+}
+
+/// `/v1beta/models/MODEL:streamGenerateContent`, less what the base already has. Vertex has its version in the middle.
+fn gemini_path(base: &str, model: &str) -> String {
+    const METHOD: &str = ":streamGenerateContent";
+    if base.ends_with(METHOD) {
+        return String::new();
+    }
+    let is_version = |segment: &str| segment.strip_prefix('v').is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_digit()));
+    let version = if base.split('/').any(is_version) { "" } else { "/v1beta" };
+    // Google lists its models with their folder, and users copy that.
+    let folder = if model.starts_with("models/") || model.starts_with("tunedModels/") { "" } else { "models/" };
+    format!("{version}/{folder}{model}{METHOD}")
 }
 
 #[cfg(test)]
@@ -141,7 +179,7 @@ mod tests {
             ("u:hunter2@h", "the base URL \"***@h\" must start with http:// or https://"),
             ("ftp://u:hunter2@h", "the base URL \"ftp://***@h\" must start with http:// or https://"),
         ] {
-            assert_eq!(join(base, Api::OpenAi), Err(words.to_owned()));
+            assert_eq!(join(base, Api::OpenAi, "m"), Err(words.to_owned()));
         }
     }
 
@@ -158,10 +196,47 @@ mod tests {
             (Api::OpenAi, "http://h:1/v1", "http://h:1/v1/chat/completions"),
             (Api::OpenAi, "http://h/api/v1/", "http://h/api/v1/chat/completions"),
             (Api::OpenAi, "https://h/openai?api-version=1", "https://h/openai/chat/completions?api-version=1"),
+            (Api::OpenAi, "https://r.openai.azure.com", "https://r.openai.azure.com/openai/v1/chat/completions"),
+            (Api::OpenAi, "https://r.openai.azure.com/openai/v1/", "https://r.openai.azure.com/openai/v1/chat/completions"),
+            (
+                Api::OpenAi,
+                "https://r.openai.azure.com?api-version=2024-10-21",
+                "https://r.openai.azure.com/openai/deployments/g-1/chat/completions?api-version=2024-10-21",
+            ),
+            (
+                Api::OpenAi,
+                "https://r.openai.azure.com/openai/deployments/d?api-version=2024-10-21",
+                "https://r.openai.azure.com/openai/deployments/d/chat/completions?api-version=2024-10-21",
+            ),
+            (Api::OpenAiResponses, "https://r.openai.azure.com", "https://r.openai.azure.com/openai/v1/responses"),
+            (Api::OpenAiResponses, "http://h:1", "http://h:1/v1/responses"),
+            (Api::OpenAiResponses, "http://h:1/v1/", "http://h:1/v1/responses"),
+            (Api::OpenAiResponses, "https://h/openai/v1?api-version=preview", "https://h/openai/v1/responses?api-version=preview"),
+            (Api::OpenAiResponses, "http://h/v1/responses", "http://h/v1/responses"),
+            (Api::Gemini, "http://h:1", "http://h:1/v1beta/models/g-1:streamGenerateContent?alt=sse"),
+            (Api::Gemini, "http://h:1/v1beta/", "http://h:1/v1beta/models/g-1:streamGenerateContent?alt=sse"),
+            (Api::Gemini, "http://h/relay?k=1", "http://h/relay/v1beta/models/g-1:streamGenerateContent?k=1&alt=sse"),
+            (
+                Api::Gemini,
+                "https://h/v1/projects/p/locations/l/publishers/google",
+                "https://h/v1/projects/p/locations/l/publishers/google/models/g-1:streamGenerateContent?alt=sse",
+            ),
+            (Api::Gemini, "https://h/v1/x:streamGenerateContent?alt=sse", "https://h/v1/x:streamGenerateContent?alt=sse"),
         ] {
-            assert_eq!(join(base, api).map(String::from), Ok(expected.to_owned()), "{base}");
+            assert_eq!(join(base, api, "g-1").map(String::from), Ok(expected.to_owned()), "{base}");
         }
-        assert!(join("127.0.0.1:9000", Api::OpenAi).is_err());
-        assert!(join("ftp://h", Api::OpenAi).is_err());
+        assert!(join("127.0.0.1:9000", Api::OpenAi, "m").is_err());
+        assert!(join("ftp://h", Api::OpenAi, "m").is_err());
+    }
+
+    #[test]
+    fn a_models_name_stays_in_its_place() {
+        for (model, expected) in [
+            ("models/g-1", "http://h/v1beta/models/g-1:streamGenerateContent?alt=sse"),
+            ("tunedModels/mine", "http://h/v1beta/tunedModels/mine:streamGenerateContent?alt=sse"),
+            ("g?key=1#x", "http://h/v1beta/models/g%3Fkey=1%23x:streamGenerateContent?alt=sse"),
+        ] {
+            assert_eq!(join("http://h", Api::Gemini, model).map(String::from), Ok(expected.to_owned()), "{model}");
+        }
     }
 }

@@ -1,17 +1,17 @@
 //! The Anthropic Messages client.
 //!
 //! Bytes are made in `encode.rs`, streams are read in `fold.rs`; this file only sends, and remembers which cache markers
-//! the endpoint accepts. Whether a failure is tried again is not decided here.
+//! the endpoint accepts and whether it takes a schema for the answer. Whether a failure is tried again is not decided here.
 
 mod encode;
 mod fold;
 
 use std::sync::{
     Arc,
-    atomic::{AtomicU8, Ordering},
+    atomic::{AtomicBool, AtomicU8, Ordering},
 };
 
-use encode::Caching;
+use encode::{Caching, has_answer_format};
 pub(crate) use fold::State;
 use posse_session::{BoxFuture, Head, Live, Message, Model, ModelError, ModelFacts, ModelFailure, Reply, Request};
 
@@ -27,11 +27,14 @@ pub(crate) struct Anthropic {
     endpoint: Endpoint,
     /// A `Caching` as a number; only grows.
     caching: AtomicU8,
+    /// The model or the endpoint knows no schema for an answer. The answer is checked anyway.
+    refuses_answer_format: AtomicBool,
 }
 
 impl Anthropic {
     pub(crate) fn new(facts: ModelFacts, model: &str, endpoint: Endpoint) -> Self {
-        Self { facts, model: model.to_owned(), endpoint, caching: AtomicU8::new(Caching::Automatic as u8) }
+        let caching = AtomicU8::new(Caching::Automatic as u8);
+        Self { facts, model: model.to_owned(), endpoint, caching, refuses_answer_format: AtomicBool::new(false) }
     }
 
     fn caching(&self) -> Caching {
@@ -45,8 +48,15 @@ impl Anthropic {
     async fn send(&self, request: Request, live: &dyn Live) -> Result<Reply, ModelError> {
         loop {
             let caching = self.caching();
-            let answer = self.endpoint.exchange(encode::body(&request, caching), request.idle_max, State::default(), live).await;
+            let has_format = has_answer_format(&request.head);
+            let drops_format = has_format && self.refuses_answer_format.load(Ordering::Relaxed);
+            let body = encode::body(&request, caching, drops_format);
+            let answer = self.endpoint.exchange(body, request.idle_max, State::default(), live).await;
             match answer {
+                Err(error) if has_format && !drops_format && refuses_format(&error) => {
+                    tracing::debug!(provider = self.facts.provider, "the endpoint takes no schema for an answer; going on without");
+                    self.refuses_answer_format.store(true, Ordering::Relaxed);
+                }
                 // Ends, because every refusal takes a step towards `Off`.
                 Err(error) if caching < Caching::Off && refuses_markers(&error) => {
                     tracing::debug!(provider = self.facts.provider, ?caching, "the endpoint refuses these cache markers");
@@ -60,6 +70,12 @@ impl Anthropic {
 
 fn refuses_markers(error: &ModelError) -> bool {
     error.failure == ModelFailure::BadRequest && error.words.contains("cache_control")
+}
+
+fn refuses_format(error: &ModelError) -> bool {
+    let words = error.words.to_ascii_lowercase();
+    let named = ["output_config", "output_format", "output format", "structured output", "json_schema", "schema"];
+    error.failure == ModelFailure::BadRequest && named.iter().any(|name| words.contains(name))
 }
 
 impl Model for Anthropic {

@@ -10,7 +10,7 @@ use posse_session::{Finish, ModelError, ModelFailure, Progress, Reply, ReplyPart
 use crate::{
     anthropic,
     fold::{Fold, Phase},
-    openai,
+    gemini, openai, responses,
     sse::Parser,
 };
 
@@ -45,21 +45,47 @@ pub(crate) fn cut_everywhere<F: Fold + Default>(name: &str, bytes: &[u8]) {
     }
 }
 
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 enum Protocol {
     Anthropic,
     OpenAi,
+    Responses,
+    Gemini,
 }
 
+/// What is none of our four protocols: a server that keeps the conversation, live speech, completions without a chat.
+const OTHERS: &[&str] = &[
+    "google__interactions__google-search.chunks.txt",
+    "google__interactions__multi-turn-stateful-turn2.chunks.txt",
+    "google__interactions__multi-turn-stateless-turn1.chunks.txt",
+    "google__interactions__multi-turn-stateless-turn2.chunks.txt",
+    "google__interactions__tool-call-step2.chunks.txt",
+    "google__speech-translation__google-live-speech-translation.chunks.txt",
+    "openai__completion__openai-completion-text.chunks.txt",
+];
+
+/// By the beginning of a name, the first that fits.
+const PROTOCOLS: &[(&str, Protocol)] = &[
+    ("anthropic", Protocol::Anthropic),
+    ("google____fixtures__", Protocol::Gemini),
+    ("azure____fixtures__", Protocol::Responses),
+    ("open-responses__responses__", Protocol::Responses),
+    ("openai__responses__", Protocol::Responses),
+    ("xai__responses__", Protocol::Responses),
+    ("alibaba____fixtures__", Protocol::OpenAi),
+    ("deepseek__chat__", Protocol::OpenAi),
+    ("groq____fixtures__", Protocol::OpenAi),
+    ("mistral____fixtures__", Protocol::OpenAi),
+    ("openai__chat__", Protocol::OpenAi),
+    ("openai-compatible__chat__", Protocol::OpenAi),
+    ("xai____fixtures__", Protocol::OpenAi),
+];
+
+/// A file that nobody has placed is an error of this list and not passed over.
 fn protocol_of(name: &str) -> Option<Protocol> {
-    let others = ["responses", "google", "interactions", "completion__", "azure__"];
-    let openai = ["alibaba", "deepseek", "groq", "mistral", "openai", "xai"];
-    match name {
-        _ if others.iter().any(|other| name.contains(other)) => None,
-        _ if name.starts_with("anthropic") => Some(Protocol::Anthropic),
-        _ if openai.iter().any(|start| name.starts_with(start)) => Some(Protocol::OpenAi),
-        _ => None,
-    }
+    let found = PROTOCOLS.iter().find(|(start, _)| name.starts_with(start)).map(|(_, protocol)| *protocol);
+    assert!(found.is_some() != OTHERS.contains(&name), "{name} is of no known protocol: place it in this file");
+    found
 }
 
 /// Every stream of one protocol, with its frame.
@@ -73,28 +99,44 @@ fn streams(protocol: Protocol) -> Vec<(String, Vec<u8>)> {
         .map(|entry| entry.unwrap())
         .map(|entry| (entry.file_name().into_string().unwrap(), fs::read_to_string(entry.path()).unwrap()))
         .filter(|(name, _)| protocol_of(name) == Some(protocol))
-        .map(|(name, text)| {
-            let framed = if name.contains("-raw__") { text + "\n\n" } else { frame(&text, protocol) };
-            (name, framed.into_bytes())
+        .flat_map(|(name, text)| {
+            if name.contains("-raw__") {
+                return vec![(name, (text + "\n\n").into_bytes())];
+            }
+            let several = recordings(&text, protocol);
+            let framed = several.into_iter().enumerate();
+            framed.map(|(nth, events)| (format!("{name} {nth}"), frame(&events, protocol).into_bytes())).collect()
         })
         .collect();
     streams.sort();
+    assert!(!streams.is_empty(), "no stream of {protocol:?} among the recorded ones");
     streams
 }
 
-fn frame(chunks: &str, protocol: Protocol) -> String {
-    let lines = chunks.lines().filter(|line| !line.trim().is_empty());
-    let mut framed: String = lines
-        .map(|line| {
-            let value: serde_json::Value = serde_json::from_str(line).unwrap();
-            let name = value["type"].as_str().filter(|_| protocol == Protocol::Anthropic);
-            name.map(|name| format!("event: {name}\n")).unwrap_or_default() + &format!("data: {line}\n\n")
-        })
-        .collect();
-    if protocol == Protocol::OpenAi {
-        framed.push_str("data: [DONE]\n\n");
+/// The streams of one file, each a list of events: some files hold a whole conversation, one response after the other.
+fn recordings(chunks: &str, protocol: Protocol) -> Vec<Vec<String>> {
+    let mut several: Vec<Vec<String>> = Vec::new();
+    for line in chunks.lines().filter(|line| !line.trim().is_empty()) {
+        // One recording was cut by hand and lost the last brace of two events.
+        let mended =
+            [line.to_owned(), format!("{line}}}")].into_iter().find(|line| serde_json::from_str::<serde_json::Value>(line).is_ok());
+        let line = mended.unwrap_or_else(|| panic!("no JSON: {line}"));
+        let is_first = protocol == Protocol::Responses && line.contains(r#""type":"response.created""#);
+        match several.last_mut() {
+            Some(last) if !is_first => last.push(line),
+            _ => several.push(vec![line]),
+        }
     }
-    framed
+    several
+}
+
+fn frame(events: &[String], protocol: Protocol) -> String {
+    let framed = events.iter().map(|event| {
+        let value: serde_json::Value = serde_json::from_str(event).unwrap();
+        let name = value["type"].as_str().filter(|_| matches!(protocol, Protocol::Anthropic | Protocol::Responses));
+        name.map(|name| format!("event: {name}\n")).unwrap_or_default() + &format!("data: {event}\n\n")
+    });
+    framed.collect::<String>() + if protocol == Protocol::OpenAi { "data: [DONE]\n\n" } else { "" }
 }
 
 fn calls(reply: &Reply) -> Vec<(&str, &str)> {
@@ -136,6 +178,29 @@ fn every_recorded_openai_stream_is_read() {
 }
 
 #[test]
+fn every_recorded_responses_stream_is_read() {
+    for (name, bytes) in streams(Protocol::Responses) {
+        let reply = check(&name, read::<responses::State>(&bytes));
+        let has_text = reply.parts.iter().any(|part| matches!(part, ReplyPart::Text(_)));
+        // The calls of tools that we never offer are no answer to anybody.
+        let foreign = ["apply-patch", "client-tool-search.1", "custom-tool", "local-shell", "openai-image-generation"];
+        let is_foreign = foreign.iter().any(|part| name.contains(part));
+        assert_eq!(is_foreign, !has_text && reply.finish == Finish::Stop, "{name}: {reply:?}");
+    }
+}
+
+#[test]
+fn every_recorded_gemini_stream_is_read() {
+    for (name, bytes) in streams(Protocol::Gemini) {
+        let reply = check(&name, read::<gemini::State>(&bytes));
+        assert_eq!(reply.finish == Finish::Calls, name.contains("tool-call"), "{name}");
+        let signed = reply.parts.iter().filter(|part| matches!(part, ReplyPart::Opaque { raw, .. } if raw["thoughtSignature"].is_string()));
+        assert_eq!(signed.count(), 1, "{name}");
+        assert!(0 < reply.usage.output, "{name}: no output counted");
+    }
+}
+
+#[test]
 fn no_cut_of_an_anthropic_stream_is_a_success() {
     for (name, bytes) in streams(Protocol::Anthropic) {
         cut_everywhere::<anthropic::State>(&name, &bytes);
@@ -146,6 +211,20 @@ fn no_cut_of_an_anthropic_stream_is_a_success() {
 fn no_cut_of_an_openai_stream_is_a_success_before_its_finish_reason() {
     for (name, bytes) in streams(Protocol::OpenAi) {
         cut_everywhere::<openai::State>(&name, &bytes);
+    }
+}
+
+#[test]
+fn no_cut_of_a_responses_stream_is_a_success() {
+    for (name, bytes) in streams(Protocol::Responses) {
+        cut_everywhere::<responses::State>(&name, &bytes);
+    }
+}
+
+#[test]
+fn no_cut_of_a_gemini_stream_is_a_success_before_its_finish_reason() {
+    for (name, bytes) in streams(Protocol::Gemini) {
+        cut_everywhere::<gemini::State>(&name, &bytes);
     }
 }
 
@@ -169,4 +248,57 @@ fn the_odd_recordings_give_what_they_mean() {
     let compaction = find("raw__compaction").unwrap();
     let ReplyPart::Opaque { provider, raw } = &compaction.parts[0] else { panic!("{compaction:?}") };
     assert_eq!((provider.as_str(), raw["content"].as_str()), ("anthropic", Some("Earlier conversation summarized.")));
+}
+
+#[test]
+fn thinking_of_responses_is_kept_whole_and_in_its_place() {
+    let all = streams(Protocol::Responses);
+    let find = |part: &str| all.iter().find(|(name, _)| name.contains(part)).map(|(_, bytes)| read::<responses::State>(bytes).unwrap());
+    let (Some(encrypted), Some(local), Some(parallel)) =
+        (find("encrypted-content.1.chunks.txt 0"), find("lmstudio-tool-call"), find("parallel"))
+    else {
+        return;
+    };
+    let [ReplyPart::Reasoning { text, signature: None }, ReplyPart::Opaque { raw, .. }, ReplyPart::Call { id, .. }] = &encrypted.parts[..]
+    else {
+        panic!("{encrypted:?}")
+    };
+    assert!(text.starts_with("**Calculating step-by-step"), "{text}");
+    assert_eq!((raw["type"].as_str(), id.as_str()), (Some("reasoning"), "call_AB6AaRZ1FYZB2RwS6A5vbdqn"));
+    // As the item was when it was done: the one that begins has other bytes.
+    assert!(raw["encrypted_content"].as_str().is_some_and(|text| text.starts_with("gAAAAABpPDIVOKrs")), "{raw}");
+    let kinds: Vec<&str> = local.parts.iter().map(kind).collect();
+    assert_eq!(kinds, ["reasoning", "opaque", "text", "call"]);
+    assert_eq!(calls(&parallel).len(), 1);
+}
+
+fn kind(part: &ReplyPart) -> &'static str {
+    match part {
+        ReplyPart::Text(_) => "text",
+        ReplyPart::Reasoning { .. } => "reasoning",
+        ReplyPart::Call { .. } => "call",
+        ReplyPart::Opaque { .. } => "opaque",
+    }
+}
+
+#[test]
+fn calls_of_gemini_that_came_in_pieces_are_whole() {
+    let all = streams(Protocol::Gemini);
+    let find = |part: &str| all.iter().find(|(name, _)| name.contains(part)).map(|(_, bytes)| read::<gemini::State>(bytes).unwrap());
+    let (Some(listed), Some(nested), Some(several)) = (find("array-arguments"), find("nested"), find("no-args")) else { return };
+    assert_eq!(
+        calls(&listed),
+        [(
+            "writeItems",
+            r#"{"operations":[{"action":"add","description":"Fresh red apple","itemid":"apple_001","price":0.5},{"action":"add","description":"Ripe yellow banana","itemid":"banana_001","price":0.3}]}"#
+        )]
+    );
+    let recipe: serde_json::Value = serde_json::from_str(calls(&nested)[0].1).unwrap();
+    assert_eq!(recipe["recipe"]["steps"].as_array().map(Vec::len), Some(10));
+    assert_eq!(recipe["recipe"]["steps"][9], "Let stand for 15 minutes before serving.");
+    assert_eq!(
+        calls(&several),
+        [("read_theme", "{}"), ("read_screen", r#"{"id":"A"}"#), ("read_screen", r#"{"id":"B"}"#), ("read_screen", r#"{"id":"C"}"#)]
+    );
+    assert_eq!((several.usage.input, several.usage.output), (249, 58 + 183));
 }

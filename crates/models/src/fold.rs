@@ -1,8 +1,8 @@
-//! Folding a stream into a reply: what the two protocols have in common.
+//! Folding a stream into a reply: what the protocols have in common.
 //!
 //! A fold is a pure value: events go in, progress comes out, and at any moment it can be asked for the reply. There is
-//! no IO here, so every cut of a stream can be tried. Which events mean what is in `anthropic/fold.rs` and
-//! `openai/fold.rs`; who feeds them is in `http.rs`.
+//! no IO here, so every cut of a stream can be tried. Which events mean what is in the `fold.rs` of each protocol; who
+//! feeds them is in `http.rs`.
 
 use posse_session::{ModelError, ModelFailure, Progress, Reply, Usage};
 use serde_json::Value;

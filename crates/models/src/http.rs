@@ -4,11 +4,14 @@
 //! network did. Knows no provider's JSON: events go to a [`Fold`]. Clients are built at the first request and shared by
 //! the whole process, so that steps and sessions reuse connections; plain and loopback ones never read a certificate.
 
+mod document;
+
 use std::{
     sync::OnceLock,
     time::{Duration, SystemTime},
 };
 
+pub(crate) use document::{Document, document};
 use posse_session::{Live, ModelError, ModelFailure, Progress, Reply};
 use reqwest::{
     Client, Response, Url,
@@ -17,11 +20,11 @@ use reqwest::{
 use tokio::time::timeout;
 
 use crate::{
-    address,
+    address::{self, is_azure},
     failure::{self, Said},
-    fold::{Fold, Phase, broken},
+    fold::{CUT_WORDS, Fold, Phase, REPLY_BYTES_MAX, broken, too_large},
     provider::{Api, KnownProvider, ProviderSpec, known_providers},
-    sse::Parser,
+    sse::{Event, Parser},
 };
 
 /// A host that takes longer to accept a connection will not answer either.
@@ -58,24 +61,27 @@ pub(crate) struct Endpoint {
     secrets: Vec<String>,
     /// Where the user keeps the key.
     key_place: String,
-    /// Set when asking is pointless: this provider needs a key and has none.
+    /// Set when asking is pointless: this provider needs a key, or a part of its address, and has none.
     missing_key: Option<String>,
 }
 
 impl Endpoint {
-    pub(crate) fn new(provider: &ProviderSpec) -> Self {
+    /// Where this provider answers for the model of that name on the wire.
+    pub(crate) fn new(provider: &ProviderSpec, model: &str) -> Self {
         let known = known_providers().iter().find(|known| known.name == provider.name);
         let key = provider.api_key.as_deref().map(str::trim).filter(|key| !key.is_empty());
-        let url = address::join(&provider.base_url, provider.api);
+        let url = address::join(&provider.base_url, provider.api, model);
         let key_place = match known.and_then(|known| known.key_env.first()) {
             Some(variable) => format!("the key in {variable}"),
             None => format!("the api_key of provider \"{}\"", provider.name),
         };
         let missing_key = (key.is_none() && provider.headers.is_empty() && known.is_some_and(|known| is_its_own(known, url.as_ref().ok())))
             .then(|| format!("no key for {}: set {}", provider.name, key_place.trim_start_matches("the key in ")));
+        let missing_key = missing_part(provider).or(missing_key);
         let secrets = secrets(provider, key, url.as_ref().ok());
         let road = url.as_ref().map(Road::to).unwrap_or_default();
-        Self { road, headers: headers(provider.api, key, &provider.headers), url, secrets, key_place, missing_key }
+        let own = own_header(provider, key, url.as_ref().ok());
+        Self { road, headers: headers(provider.api, own, &provider.headers), url, secrets, key_place, missing_key }
     }
 
     pub(crate) fn host(&self) -> Option<&str> {
@@ -85,14 +91,15 @@ impl Endpoint {
     /// Sends the body and folds the answer. One attempt; dropping it closes the connection.
     pub(crate) async fn exchange<F: Fold>(&self, body: Vec<u8>, idle_max: Duration, fold: F, live: &dyn Live) -> Result<Reply, ModelError> {
         let answer = match self.open(body, idle_max).await {
-            Ok(response) => read(response, idle_max, fold, live).await,
+            Ok((response, Shape::Stream)) => read(response, idle_max, fold, live).await,
+            Ok((response, Shape::Document)) => read_document(response, idle_max, fold, live).await,
             Err(error) => Err(error),
         };
         answer.map_err(|error| ModelError { words: self.strike_secrets(error.words), ..error })
     }
 
-    /// Everything up to the first byte of a stream.
-    async fn open(&self, body: Vec<u8>, idle_max: Duration) -> Result<Response, ModelError> {
+    /// Everything up to the first byte of an answer.
+    async fn open(&self, body: Vec<u8>, idle_max: Duration) -> Result<(Response, Shape), ModelError> {
         if let Some(words) = &self.missing_key {
             return Err(ModelError::new(ModelFailure::NeedsModel, words));
         }
@@ -105,8 +112,12 @@ impl Endpoint {
             Err(_) => return Err(ModelError::new(ModelFailure::Idle, idle_words(idle_max))),
         };
         let content_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        let is_stream = !content_type.contains("json") && !content_type.contains("html");
-        if response.status().is_success() && is_stream { Ok(response) } else { Err(self.refusal(response).await) }
+        match (content_type.contains("json"), content_type.contains("html")) {
+            _ if !response.status().is_success() => Err(self.refusal(response).await),
+            (true, _) => Ok((response, Shape::Document)),
+            (false, false) => Ok((response, Shape::Stream)),
+            (false, true) => Err(self.refusal(response).await),
+        }
     }
 
     /// Words what the server said instead of a stream.
@@ -125,12 +136,12 @@ impl Endpoint {
         let _ = timeout(ERROR_BODY_WAIT_MAX, read).await;
         let said = Said::from_body(&body);
         if status.is_success() {
-            return no_stream(&body, &said);
+            return a_page(&said);
         }
         let failure = failure::of_status(status.as_u16(), &said);
         let advice = failure::advice(failure, status.as_u16(), &said, &self.key_place);
         let words = [status_words(status), said.message, advice].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>();
-        ModelError { retry_after, ..ModelError::new(failure, words.join("; ")) }
+        ModelError { retry_after: retry_after.or(said.retry_after), ..ModelError::new(failure, words.join("; ")) }
     }
 
     fn strike_secrets(&self, words: String) -> String {
@@ -206,16 +217,49 @@ fn show_text(live: &dyn Live, text: &mut String) {
     }
 }
 
-/// A good status with a document instead of a stream: mostly an error that nobody gave a status.
-fn no_stream(body: &[u8], said: &Said) -> ModelError {
-    match serde_json::from_slice::<serde_json::Value>(body) {
-        Ok(value) if failure::is_error(&value) => failure::in_stream(&value),
-        Ok(_) => ModelError::new(ModelFailure::Malformed, "the server answered with one JSON document instead of a stream"),
-        Err(_) => {
-            let words = format!("the server answered with a page instead of a stream; check the base URL. {}", said.message);
-            ModelError::new(ModelFailure::BadRequest, words.trim_end())
+/// Reads an answer that is one document: asked for as such, or from a server that cannot stream.
+async fn read_document<F: Fold>(mut response: Response, idle_max: Duration, mut fold: F, live: &dyn Live) -> Result<Reply, ModelError> {
+    let mut body = Vec::new();
+    loop {
+        match timeout(idle_max, response.chunk()).await {
+            Ok(Ok(Some(bytes))) if body.len() + bytes.len() <= REPLY_BYTES_MAX => body.extend_from_slice(&bytes),
+            Ok(Ok(Some(_))) => return Err(too_large()),
+            Ok(Ok(None)) => break,
+            Ok(Err(error)) => {
+                let words = format!("the connection broke in the middle of the answer: {}", innermost(&error));
+                return Err(ModelError::new(ModelFailure::Cut, words));
+            }
+            Err(_) => return Err(ModelError::new(ModelFailure::Idle, idle_words(idle_max))),
         }
+        live.show(Progress::Alive);
     }
+    for event in events_of(&body)? {
+        fold.push(&event, &mut |progress| live.show(progress));
+    }
+    if fold.phase() == Phase::Open {
+        return Err(broken(&fold, ModelFailure::Malformed, "the server answered with one JSON document instead of a stream"));
+    }
+    fold.finish()
+}
+
+/// The document as the one event of a stream. A stream under the wrong name is still one.
+fn events_of(body: &[u8]) -> Result<Vec<Event>, ModelError> {
+    match serde_json::from_slice::<serde_json::Value>(body) {
+        // An error that nobody gave a status.
+        Ok(value) if failure::is_error(&value) => Err(failure::in_stream(&value)),
+        Ok(value) => Ok(vec![Event { name: String::new(), data: value.to_string() }]),
+        Err(_) if [&b"data:"[..], b"event:", b":"].iter().any(|start| body.trim_ascii_start().starts_with(start)) => {
+            Parser::default().feed(body).map_err(|_| too_large())
+        }
+        Err(error) if error.is_eof() => Err(ModelError::new(ModelFailure::Cut, CUT_WORDS)),
+        Err(_) => Err(a_page(&Said::from_body(body))),
+    }
+}
+
+/// A good status with something that is no answer at all.
+fn a_page(said: &Said) -> ModelError {
+    let words = format!("the server answered with a page instead of a stream; check the base URL. {}", said.message);
+    ModelError::new(ModelFailure::BadRequest, words.trim_end())
 }
 
 fn idle_words(idle_max: Duration) -> String {
@@ -254,16 +298,25 @@ fn innermost(error: &reqwest::Error) -> String {
     chain_of(error).pop().unwrap_or_else(|| "unknown cause".to_owned())
 }
 
-fn headers(api: Api, key: Option<&str>, extra: &[(String, String)]) -> HeaderMap {
+/// How the server wants its key.
+fn own_header(provider: &ProviderSpec, key: Option<&str>, url: Option<&Url>) -> Option<(String, String)> {
+    let key = key?;
+    let (name, value) = match provider.api {
+        Api::Anthropic => ("x-api-key", key.to_owned()),
+        Api::OpenAi | Api::OpenAiResponses if is_azure(&provider.name, url.and_then(Url::host_str)) => ("api-key", key.to_owned()),
+        Api::OpenAi | Api::OpenAiResponses => ("authorization", format!("Bearer {key}")),
+        // A key in the address would be in every log on the way.
+        Api::Gemini => ("x-goog-api-key", key.to_owned()),
+    };
+    Some((name.to_owned(), value))
+}
+
+fn headers(api: Api, own: Option<(String, String)>, extra: &[(String, String)]) -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    let own = match api {
-        Api::Anthropic => {
-            headers.insert("anthropic-version", HeaderValue::from_static("2023-06-01"));
-            key.map(|key| ("x-api-key".to_owned(), key.to_owned()))
-        }
-        Api::OpenAi => key.map(|key| ("authorization".to_owned(), format!("Bearer {key}"))),
-    };
+    if api == Api::Anthropic {
+        headers.insert("anthropic-version", HeaderValue::from_static("2023-06-01"));
+    }
     for (name, value) in own.iter().chain(extra) {
         match (name.parse::<HeaderName>(), value.trim().parse::<HeaderValue>()) {
             (Ok(name), Ok(mut value)) => {
@@ -276,10 +329,24 @@ fn headers(api: Api, key: Option<&str>, extra: &[(String, String)]) -> HeaderMap
     headers
 }
 
+/// What an address still lacks: a `{NAME}` in it that nobody filled in.
+fn missing_part(provider: &ProviderSpec) -> Option<String> {
+    let name = provider.base_url.split_once('{')?.1.split_once('}')?.0;
+    let known = known_providers().iter().find(|known| known.base_url == provider.base_url)?;
+    Some(format!("no address for {}: set {name}, or {} to the whole base URL", provider.name, known.base_url_env))
+}
+
 /// Whether the address is the provider's own and not a relay that may need no key.
 fn is_its_own(known: &KnownProvider, url: Option<&Url>) -> bool {
     let own = Url::parse(known.base_url).ok();
     !known.key_env.is_empty() && own.as_ref().and_then(Url::host_str) == url.and_then(Url::host_str)
+}
+
+/// What a good status brings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    Stream,
+    Document,
 }
 
 /// How a request travels; each way has its own client, because they cost differently.

@@ -9,16 +9,22 @@ use posse_session::{Model, ModelError, ModelFacts, Params, Prices, Reply};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{address::shown_url, anthropic::Anthropic, facts, http::Endpoint, openai::OpenAi};
+use crate::{address::shown_url, anthropic::Anthropic, facts, gemini::Gemini, http::Endpoint, openai::OpenAi, responses::Responses};
 
 /// Which protocol a provider speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum Api {
     /// Anthropic Messages.
     Anthropic,
-    /// OpenAI Chat Completions.
+    /// OpenAI Chat Completions, which most servers speak.
+    #[serde(rename = "openai")]
     OpenAi,
+    /// OpenAI Responses.
+    #[serde(rename = "openai-responses")]
+    OpenAiResponses,
+    /// Google's own protocol, `streamGenerateContent`.
+    Gemini,
 }
 
 /// A provider as it is configured, complete.
@@ -68,11 +74,13 @@ impl fmt::Debug for ProviderSpec {
 /// The model of that name at this provider. Costs nothing: connections are made at the first request.
 pub fn build(provider: &ProviderSpec, model: &str) -> Arc<dyn Model> {
     let facts = facts::facts(provider, model);
-    let endpoint = Endpoint::new(provider);
     let wire_name = wire_name(provider, model);
+    let endpoint = Endpoint::new(provider, wire_name);
     match provider.api {
         Api::Anthropic => Arc::new(Anthropic::new(facts, wire_name, endpoint)),
         Api::OpenAi => Arc::new(OpenAi::new(facts, wire_name, endpoint)),
+        Api::OpenAiResponses => Arc::new(Responses::new(facts, wire_name, endpoint)),
+        Api::Gemini => Arc::new(Gemini::new(facts, wire_name, endpoint)),
     }
 }
 
@@ -83,6 +91,11 @@ pub(crate) fn wire_name<'a>(provider: &'a ProviderSpec, model: &'a str) -> &'a s
 }
 
 /// A provider that needs only a key.
+///
+/// `api` is what it speaks at its own address. `openai` speaks Responses there, because its newer models think only in
+/// that protocol; behind another host it speaks Chat Completions, since most compatible servers know nothing else.
+/// `gemini` speaks its own protocol, and Chat Completions at an address that ends in `/openai`, which is Google's own
+/// door for it. An `api` that the user wrote always wins. `posse_config` decides, as it knows what was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KnownProvider {
     pub name: &'static str,
@@ -100,17 +113,26 @@ pub fn known_providers() -> &'static [KnownProvider] {
 #[rustfmt::skip]
 const KNOWN: &[KnownProvider] = &[
     KnownProvider { name: "anthropic", api: Api::Anthropic, base_url: "https://api.anthropic.com", key_env: &["ANTHROPIC_API_KEY"], base_url_env: "ANTHROPIC_BASE_URL" },
-    KnownProvider { name: "openai", api: Api::OpenAi, base_url: "https://api.openai.com/v1", key_env: &["OPENAI_API_KEY"], base_url_env: "OPENAI_BASE_URL" },
-    KnownProvider { name: "gemini", api: Api::OpenAi, base_url: "https://generativelanguage.googleapis.com/v1beta/openai", key_env: &["GEMINI_API_KEY", "GOOGLE_API_KEY"], base_url_env: "GEMINI_BASE_URL" },
+    KnownProvider { name: "openai", api: Api::OpenAiResponses, base_url: "https://api.openai.com/v1", key_env: &["OPENAI_API_KEY"], base_url_env: "OPENAI_BASE_URL" },
+    KnownProvider { name: "gemini", api: Api::Gemini, base_url: "https://generativelanguage.googleapis.com", key_env: &["GEMINI_API_KEY", "GOOGLE_API_KEY"], base_url_env: "GEMINI_BASE_URL" },
     KnownProvider { name: "openrouter", api: Api::OpenAi, base_url: "https://openrouter.ai/api/v1", key_env: &["OPENROUTER_API_KEY"], base_url_env: "OPENROUTER_BASE_URL" },
     KnownProvider { name: "deepseek", api: Api::OpenAi, base_url: "https://api.deepseek.com/v1", key_env: &["DEEPSEEK_API_KEY"], base_url_env: "DEEPSEEK_BASE_URL" },
     KnownProvider { name: "groq", api: Api::OpenAi, base_url: "https://api.groq.com/openai/v1", key_env: &["GROQ_API_KEY"], base_url_env: "GROQ_BASE_URL" },
     KnownProvider { name: "mistral", api: Api::OpenAi, base_url: "https://api.mistral.ai/v1", key_env: &["MISTRAL_API_KEY"], base_url_env: "MISTRAL_BASE_URL" },
     KnownProvider { name: "xai", api: Api::OpenAi, base_url: "https://api.x.ai/v1", key_env: &["XAI_API_KEY"], base_url_env: "XAI_BASE_URL" },
+    // The resource's name is in the host, so a base URL of one's own does as well.
+    KnownProvider { name: "azure", api: Api::OpenAi, base_url: "https://{AZURE_RESOURCE_NAME}.openai.azure.com", key_env: &["AZURE_API_KEY", "AZURE_OPENAI_API_KEY"], base_url_env: "AZURE_BASE_URL" },
+    KnownProvider { name: "together", api: Api::OpenAi, base_url: "https://api.together.xyz/v1", key_env: &["TOGETHER_API_KEY"], base_url_env: "TOGETHER_BASE_URL" },
+    KnownProvider { name: "fireworks", api: Api::OpenAi, base_url: "https://api.fireworks.ai/inference/v1", key_env: &["FIREWORKS_API_KEY"], base_url_env: "FIREWORKS_BASE_URL" },
+    KnownProvider { name: "cerebras", api: Api::OpenAi, base_url: "https://api.cerebras.ai/v1", key_env: &["CEREBRAS_API_KEY"], base_url_env: "CEREBRAS_BASE_URL" },
+    KnownProvider { name: "moonshot", api: Api::OpenAi, base_url: "https://api.moonshot.ai/v1", key_env: &["MOONSHOT_API_KEY"], base_url_env: "MOONSHOT_BASE_URL" },
     KnownProvider { name: "ollama", api: Api::OpenAi, base_url: "http://127.0.0.1:11434/v1", key_env: &[], base_url_env: "OLLAMA_BASE_URL" },
+    KnownProvider { name: "llamacpp", api: Api::OpenAi, base_url: "http://127.0.0.1:8080/v1", key_env: &[], base_url_env: "LLAMACPP_BASE_URL" },
+    KnownProvider { name: "lmstudio", api: Api::OpenAi, base_url: "http://127.0.0.1:1234/v1", key_env: &[], base_url_env: "LMSTUDIO_BASE_URL" },
+    KnownProvider { name: "vllm", api: Api::OpenAi, base_url: "http://127.0.0.1:8000/v1", key_env: &[], base_url_env: "VLLM_BASE_URL" },
 ];
 
-/// The answer with its cost, also where it broke.
+/// The answer with its cost, also where it broke. What the provider itself billed stays.
 pub(crate) fn priced(answer: Result<Reply, ModelError>, facts: &ModelFacts) -> Result<Reply, ModelError> {
     match answer {
         Ok(reply) => Ok(Reply { usage: reply.usage.priced(&facts.prices), ..reply }),
@@ -118,13 +140,25 @@ pub(crate) fn priced(answer: Result<Reply, ModelError>, facts: &ModelFacts) -> R
     }
 }
 
+/// What a tail writes, in any protocol, and the conversation itself.
+pub(crate) const TAIL_KEYS: &[&str] = &[
+    "messages",
+    "max_tokens",
+    "max_completion_tokens",
+    "tool_choice",
+    "input",
+    "max_output_tokens",
+    "contents",
+    "generationConfig",
+    "toolConfig",
+];
+
 /// Adds the parameters to a head. What the protocol itself writes cannot be replaced by an option.
 pub(crate) fn merge_params(body: &mut Map<String, Value>, params: &Params) {
     let numbers = [("temperature", params.temperature), ("top_p", params.top_p)];
     body.extend(numbers.into_iter().filter_map(|(key, number)| Some((key.to_owned(), number?.into()))));
     for (key, value) in params.options.iter().filter_map(Value::as_object).flatten() {
-        let is_tail = matches!(key.as_str(), "messages" | "max_tokens" | "max_completion_tokens" | "tool_choice");
-        if !is_tail && !body.contains_key(key) {
+        if !TAIL_KEYS.contains(&key.as_str()) && !body.contains_key(key) {
             body.insert(key.clone(), value.clone());
         }
     }
@@ -153,6 +187,12 @@ mod tests {
         let shown = format!("{spec:?}");
         assert!(!shown.contains("secret"), "{shown}");
         assert!(shown.contains("mock"));
+    }
+
+    #[test]
+    fn an_api_is_written_as_the_configuration_writes_it() {
+        let names = [Api::Anthropic, Api::OpenAi, Api::OpenAiResponses, Api::Gemini].map(|api| serde_json::to_value(api).unwrap());
+        assert_eq!(names, ["anthropic", "openai", "openai-responses", "gemini"].map(Value::from));
     }
 
     #[test]

@@ -20,11 +20,11 @@ pub(crate) fn visible_to<'a>(facts: &ModelFacts, message: &'a Message) -> Cow<'a
         Block::Image { mime, .. } => {
             Block::Text { text: format!("(An image, {mime}, is attached here, but this model cannot see images.)") }
         }
-        Block::Result { id, text, error, images } if !images.is_empty() => {
+        Block::Result { id, tool, text, error, images } if !images.is_empty() => {
             let count = if images.len() == 1 { "1 image is".to_owned() } else { format!("{} images are", images.len()) };
             let text =
                 format!("{text}\n({count} attached, but this model cannot see images. Go on without, or ask the user what is in it.)");
-            Block::Result { id: id.clone(), text: text.trim_start().to_owned(), error: *error, images: Vec::new() }
+            Block::Result { id: id.clone(), tool: tool.clone(), text: text.trim_start().to_owned(), error: *error, images: Vec::new() }
         }
         other => other.clone(),
     };
@@ -43,7 +43,8 @@ mod tests {
 
     fn shown() -> Message {
         let png = || ("image/png".to_owned(), "QUJD".to_owned());
-        let result = |id: &str, text: &str, images| Block::Result { id: id.into(), text: text.into(), error: false, images };
+        let result =
+            |id: &str, text: &str, images| Block::Result { id: id.into(), tool: "read".into(), text: text.into(), error: false, images };
         Message {
             role: Role::User,
             blocks: vec![
@@ -73,9 +74,10 @@ mod tests {
             encoded(Api::OpenAi, false),
             r#"{"role":"tool","tool_call_id":"c1","content":"a.png is an image\n(1 image is attached, but this model cannot see images. Go on without, or ask the user what is in it.)"},{"role":"tool","tool_call_id":"c2","content":"(2 images are attached, but this model cannot see images. Go on without, or ask the user what is in it.)"},{"role":"tool","tool_call_id":"c3","content":"plain"},{"role":"user","content":"(An image, image/gif, is attached here, but this model cannot see images.)\n\nlook"}"#
         );
-        for api in [Api::Anthropic, Api::OpenAi] {
+        for api in [Api::Anthropic, Api::OpenAi, Api::OpenAiResponses, Api::Gemini] {
             assert_eq!(encoded(api, true).matches("QUJD").count(), 4);
             assert!(!encoded(api, true).contains("cannot see"));
+            assert_eq!((encoded(api, false).matches("QUJD").count(), encoded(api, false).matches("cannot see").count()), (0, 3));
             assert_eq!(encoded(api, false), encoded(api, false));
         }
     }

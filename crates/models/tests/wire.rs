@@ -1,6 +1,10 @@
 //! The clients over a real socket: every way a server or a network can misbehave.
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic like tests")]
 
+#[path = "wire/gemini.rs"]
+mod gemini;
+#[path = "wire/responses.rs"]
+mod responses;
 #[path = "wire/server.rs"]
 mod server;
 
@@ -161,7 +165,7 @@ async fn a_status_becomes_a_failure_with_the_providers_words_and_never_the_key()
 
 #[tokio::test]
 async fn an_error_with_a_good_status_is_still_an_error() {
-    for api in [Api::Anthropic, Api::OpenAi] {
+    for api in [Api::Anthropic, Api::OpenAi, Api::OpenAiResponses, Api::Gemini] {
         let body = json!({ "error": { "type": "overloaded_error", "message": "no room" } }).to_string();
         let server = Server::playing([plain("200 OK", "", &body), plain("200 OK", "", "{}")]).await;
         let error = ask(&server, api).await.unwrap_err();
@@ -179,7 +183,7 @@ async fn an_error_with_a_good_status_that_stays_wrong_is_not_one_to_try_again() 
         (json!({ "type": "error", "error": { "type": "authentication_error", "message": "no" } }), ModelFailure::Auth),
         (json!([{ "error": { "code": 404, "message": "no" } }]), ModelFailure::BadRequest),
     ] {
-        for api in [Api::Anthropic, Api::OpenAi] {
+        for api in [Api::Anthropic, Api::OpenAi, Api::OpenAiResponses, Api::Gemini] {
             let server = Server::playing([plain("200 OK", "", &error.to_string())]).await;
             assert_eq!(ask(&server, api).await.unwrap_err().failure, failure, "{error}");
         }

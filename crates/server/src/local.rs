@@ -54,6 +54,7 @@ impl Local {
             grants: &[],
             looks: false,
             fallbacks: &[],
+            compacts: false,
         };
         if let Some(command) = command(letter) {
             draft.decide(command, &given);
@@ -130,7 +131,7 @@ impl Local {
 
 /// What a letter means where it is recorded without a run.
 fn command(letter: &Letter) -> Option<Command> {
-    matches!(letter, Letter::Answer { .. } | Letter::Revoke { .. } | Letter::Stop { .. }).then(|| letter.command())
+    matches!(letter, Letter::Answer { .. } | Letter::Revoke { .. } | Letter::Stop { .. } | Letter::Title { .. }).then(|| letter.command())
 }
 
 fn wrong(error: ReadError) -> ClientError {
@@ -168,6 +169,14 @@ impl Client for Local {
     fn facts<'a>(&'a self, session: &'a SessionId, after: Seq) -> BoxFuture<'a, Result<Vec<Record>, ClientError>> {
         Box::pin(async move {
             let mut facts = read_all(&*self.world.log, session, after).await.map_err(wrong)?;
+            restore(&*self.world.log, &mut facts).await.map_err(wrong)?;
+            Ok(facts)
+        })
+    }
+
+    fn page<'a>(&'a self, session: &'a SessionId, after: Seq, limit: usize) -> BoxFuture<'a, Result<Vec<Record>, ClientError>> {
+        Box::pin(async move {
+            let mut facts = self.world.log.read(session, after, limit).await.map_err(wrong)?;
             restore(&*self.world.log, &mut facts).await.map_err(wrong)?;
             Ok(facts)
         })

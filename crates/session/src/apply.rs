@@ -7,13 +7,14 @@ use std::sync::Arc;
 use crate::{
     decide::ATTEMPTS_MAX,
     entry::{Delivery, Priority, Source},
-    event::{Event, Hold, Record, Segment},
+    event::{Event, Hold, Record},
     grant::{Grant, Granted},
-    ids::{AskId, CallId, EntryId, Seq, SessionId},
+    ids::{AskId, CallId, EntryId, Seq, SessionId, Timestamp},
     outcome::{Answer, By, How, Outcome, Scope},
     part::Part,
-    queue::{Begins, Waiting, fingerprint, subtasks},
+    queue::{Begins, Waiting, compacts, fingerprint, subtasks},
     rule::{Decision, Verdict},
+    seams::ModelFailure,
     state::{
         Announced, Birth, CallOwner, CallState, Configuration, OpenCall, OpenStep, OpenTask, Retry, Session, StandIn, Subtask, Turn,
         Unanswered, Waiter,
@@ -48,37 +49,10 @@ impl Session {
             Event::Expanding { entry, .. } => self.announced = Announced::Entry(entry.clone()),
             Event::Expanded { entry, parts, agent, model, allowed } => {
                 let (agent, model, allowed) = (agent.clone(), model.clone(), allowed.clone());
-                let begins = Begins { subtasks: subtasks(parts), agent, model, allowed };
+                let begins = Begins { subtasks: subtasks(parts), compacts: compacts(parts), agent, model, allowed };
                 self.queue.expand(entry, record.seq, parts.iter().map(Part::bytes).sum(), begins);
             }
-            Event::StepStarted { step, took, closing, .. } => {
-                // What was repeated before the user spoke is no loop of this turn.
-                if self
-                    .queue
-                    .waiting()
-                    .iter()
-                    .any(|waiting| matches!(waiting.source, Source::User | Source::Prompt { .. }) && took.contains(&waiting.id))
-                {
-                    (self.repeats, self.misfires) = ((0, 0), 0);
-                }
-                let begins_turn = !self.answering && self.subtasks.is_empty();
-                if begins_turn {
-                    (self.turn, self.turn_began) = (Turn::default(), Some(record.at));
-                }
-                for waiting in self.queue.take(took) {
-                    self.turn.join(&waiting.begins);
-                    let subtask = |(at, direct): (usize, &bool)| Subtask { seq: waiting.seq, at, direct: *direct };
-                    self.subtasks.extend(waiting.begins.subtasks.iter().enumerate().map(subtask));
-                }
-                self.follow_up = false;
-                // A round begins at the latest here.
-                self.open_round();
-                self.round.began.get_or_insert(record.at);
-                self.step = Some(OpenStep { step: *step, closing: *closing, since: record.at });
-                (self.steps, self.answering, self.cut_short, self.resumed) = (step.saturating_add(1), true, false, false);
-                self.retry.at = None;
-                self.undone.clear();
-            }
+            Event::StepStarted { step, took, closing, .. } => self.apply_step_started(*step, took, *closing, record.at),
             Event::Replied { calls, usage, author, .. } => self.apply_replied(record.seq, *calls, *usage, author.is_some()),
             Event::Called { .. } => self.apply_called(record),
             Event::StepFailed { failure, error, retry_at, usage, .. } => {
@@ -87,7 +61,12 @@ impl Session {
                 // A step that gave way to a more urgent entry did not fail.
                 let failed = failure.map_or(self.retry, |failure| self.retry.after(failure));
                 match retry_at {
-                    Some(at) => self.retry = Retry { at: Some(*at), ..failed },
+                    Some(at) => {
+                        if *failure == Some(ModelFailure::TooLong) {
+                            self.compaction.overflow = Some(shown_error(error));
+                        }
+                        self.retry = Retry { at: Some(*at), ..failed };
+                    }
                     None if failure.is_some() => self.stand_still(Hold::ModelError, How::Failed, error),
                     None => {}
                 }
@@ -111,6 +90,7 @@ impl Session {
                 self.hold = None;
                 self.takeovers = 0;
                 self.retry = Retry::default();
+                self.forget_attempts();
                 self.resumed = self.cut_short && !self.answering;
                 self.answering |= self.cut_short;
                 if self.wants_step() || self.wants_expansion() {
@@ -128,7 +108,11 @@ impl Session {
                 self.transcript.closed = Arc::new(segments.clone());
                 self.transcript.open_from = record.seq;
             }
-            Event::Compacted { tail_from, .. } => self.apply_compacted(record.seq, *tail_from),
+            Event::Compacted { .. } | Event::Pruned { .. } | Event::CompactionFailed { .. } => {
+                self.apply_compaction(record.seq, &record.event);
+            }
+            Event::Titled { .. } => {}
+            Event::Misshapen { words, again } => self.apply_misshapen(words, *again),
             Event::Reverted { to } => self.apply_reverted(record.seq, *to),
             Event::Ended { .. } => self.round.open = false,
             Event::TaskStarted { .. }
@@ -137,18 +121,50 @@ impl Session {
             | Event::TaskEnded { .. }
             | Event::Detached { .. }
             | Event::TaskStopped { .. } => self.apply_task(record),
-            Event::Unqueued { .. } | Event::Kept { .. } | Event::KeptEnded { .. } | Event::ModelChanged { .. } => self.apply_beside(record),
-            Event::Revoked { ask, .. } => self.grants.retain(|granted| granted.ask != *ask),
-            Event::Undone { paths, .. } => {
-                let room = UNDONE_MAX.saturating_sub(self.undone.len());
-                self.undone.extend(paths.iter().take(room).cloned());
-            }
+            Event::Unqueued { .. }
+            | Event::Kept { .. }
+            | Event::KeptEnded { .. }
+            | Event::ModelChanged { .. }
+            | Event::Revoked { .. }
+            | Event::Undone { .. } => self.apply_beside(record),
             Event::Unknown(_) => self.foreign |= !record.event.is_understood(),
         }
     }
 
     fn apply_created(&mut self, event: &Event) {
         self.birth = Birth::of(event).map(Arc::new);
+    }
+
+    fn apply_step_started(&mut self, step: u64, took: &[EntryId], closing: bool, at: Timestamp) {
+        // What was repeated before the user spoke is no loop of this turn.
+        if self
+            .queue
+            .waiting()
+            .iter()
+            .any(|waiting| matches!(waiting.source, Source::User | Source::Prompt { .. }) && took.contains(&waiting.id))
+        {
+            (self.repeats, self.misfires) = ((0, 0), 0);
+        }
+        let begins_turn = !self.answering && self.subtasks.is_empty();
+        if begins_turn {
+            self.asked_again = false;
+            self.compaction.failed = false;
+            (self.turn, self.turn_began) = (Turn::default(), Some(at));
+        }
+        for waiting in self.queue.take(took) {
+            self.turn.join(&waiting.begins);
+            let subtask = |(at, direct): (usize, &bool)| Subtask { seq: waiting.seq, at, direct: *direct };
+            self.subtasks.extend(waiting.begins.subtasks.iter().enumerate().map(subtask));
+        }
+        self.follow_up = false;
+        // A round begins at the latest here.
+        self.open_round();
+        self.round.began.get_or_insert(at);
+        self.step = Some(OpenStep { step, closing: closing, since: at });
+        (self.steps, self.answering, self.cut_short, self.resumed) = (step.saturating_add(1), true, false, false);
+        self.retry.at = None;
+        self.undone.clear();
+        self.misshapen = None;
     }
 
     fn apply_replied(&mut self, seq: Seq, calls: u64, usage: Usage, by_kernel: bool) {
@@ -164,11 +180,14 @@ impl Session {
         }
         (self.last_reply, self.round.reply) = (Some(seq), Some(seq));
         (self.retry, self.takeovers) = (Retry::default(), 0);
+        if !by_kernel {
+            (self.compaction.rounds, self.compaction.overflow) = (0, None);
+        }
         self.round.steps += u64::from(!by_kernel);
         if !self.answering {
             // What was allowed for this turn ends with it.
             if self.subtasks.is_empty() {
-                self.turn = Turn::default();
+                self.ended_turn = std::mem::take(&mut self.turn);
             }
             (self.round.how, self.round.error) = (How::Completed, String::new());
         }
@@ -251,46 +270,25 @@ impl Session {
         }
     }
 
-    fn apply_compacted(&mut self, seq: Seq, tail_from: Seq) {
-        let mut closed = vec![Segment { session: self.id.clone(), from: seq.saturating_sub(1), to: seq }];
-        closed.extend(
-            self.own_stretches(seq.saturating_sub(1))
-                .into_iter()
-                .filter(|own| tail_from < own.to)
-                .map(|own| Segment { from: own.from.max(tail_from), ..own }),
-        );
-        self.transcript.closed = Arc::new(closed);
-        self.transcript.open_from = seq;
-    }
-
-    fn apply_reverted(&mut self, seq: Seq, to: Seq) {
-        let foreign = self.transcript.closed.iter().filter(|segment| segment.session != self.id).cloned();
-        let own = self
-            .own_stretches(seq.saturating_sub(1))
-            .into_iter()
-            .filter(|own| own.from < to)
-            .map(|own| Segment { to: own.to.min(to), ..own });
-        self.transcript.closed = Arc::new(foreign.chain(own).collect());
-        self.transcript.open_from = seq;
-    }
-
-    fn own_stretches(&self, head: Seq) -> Vec<Segment> {
-        let mut own: Vec<Segment> = self.transcript.closed.iter().filter(|segment| segment.session == self.id).cloned().collect();
-        if self.transcript.open_from < head {
-            own.push(Segment { session: self.id.clone(), from: self.transcript.open_from, to: head });
+    /// The turn goes on with one more answer, or is over without one that fits.
+    fn apply_misshapen(&mut self, words: &str, again: bool) {
+        if again {
+            (self.answering, self.asked_again, self.misshapen) = (true, true, Some(words.to_owned()));
+            self.turn = std::mem::take(&mut self.ended_turn);
+        } else {
+            self.stand_still(Hold::ModelError, How::Failed, &format!("the answer does not fit the schema: {words}"));
         }
-        own
     }
 
     fn apply_task(&mut self, record: &Record) {
         match &record.event {
             Event::TaskStarted { call, task, round, spawn, wait } => {
-                self.tasks_started += u64::from(*round == 1);
+                self.tasks_started += u64::from(*round == 1 && !spawn.internal);
                 let waiting = wait.then(|| Waiter { call: call.clone(), until: None }).into_iter().collect();
-                self.open_task(task, OpenTask { waiting, foreground: *wait, ..OpenTask::new(*round, spawn.internal, record.seq) });
+                self.open_task(task, OpenTask { waiting, foreground: *wait, ..OpenTask::new(*round, spawn, record.seq) });
                 self.set(call, CallState::Waiting { task: task.clone() });
             }
-            Event::TaskResumed { task, round, spawn } => self.open_task(task, OpenTask::new(*round, spawn.internal, record.seq)),
+            Event::TaskResumed { task, round, spawn } => self.open_task(task, OpenTask::new(*round, spawn, record.seq)),
             Event::TaskAwaited { task, call, until } => {
                 if let Some(open) = self.tasks.get_mut(task) {
                     open.waiting.push(Waiter { call: call.clone(), until: *until });
@@ -341,6 +339,11 @@ impl Session {
                 self.stand_in = model.clone().map(|model| StandIn { model, since: record.at });
                 (self.retry.kind, self.retry.count) = (None, 0);
             }
+            Event::Revoked { ask, .. } => self.grants.retain(|granted| granted.ask != *ask),
+            Event::Undone { paths, .. } => {
+                let room = UNDONE_MAX.saturating_sub(self.undone.len());
+                self.undone.extend(paths.iter().take(room).cloned());
+            }
             _ => {}
         }
     }
@@ -381,9 +384,10 @@ impl Session {
             self.hold = None;
             // Other words begin another turn; only a resume goes on with what the last one had left.
             self.subtasks.clear();
-            (self.follow_up, self.turn) = (false, Turn::default());
+            (self.follow_up, self.turn, self.misshapen) = (false, Turn::default(), None);
             self.takeovers = 0;
             self.retry = Retry::default();
+            self.forget_attempts();
         }
     }
 
@@ -412,7 +416,7 @@ impl Session {
     }
 
     /// The turn is over without its answer; a resume goes on with it.
-    fn stand_still(&mut self, hold: Hold, how: How, words: &str) {
+    pub(crate) fn stand_still(&mut self, hold: Hold, how: How, words: &str) {
         self.cut_short |= self.answering;
         self.answering = false;
         // What the user has stopped stays the user's to lift.
@@ -420,7 +424,7 @@ impl Session {
             self.hold = Some(hold);
         }
         self.held_at = self.head;
-        (self.round.how, self.round.error) = (how, words.chars().take(ERROR_CHARS_MAX).collect());
+        (self.round.how, self.round.error) = (how, shown_error(words));
     }
 
     fn stop_running(&mut self) {
@@ -474,4 +478,9 @@ pub(crate) fn granted(ask: &AskId, scope: Scope, decision: &Decision) -> Vec<Gra
     let about = decision.touch.iter().map(|touch| Grant { key: touch.key.clone(), pattern: touch.pattern.clone(), exact: true });
     let grants: Vec<Grant> = if decision.offers.is_empty() { about.collect() } else { decision.offers.clone() };
     grants.into_iter().map(|grant| Granted { grant, ask: ask.clone(), scope }).collect()
+}
+
+/// What the state keeps of an error, to be shown.
+fn shown_error(words: &str) -> String {
+    words.chars().take(ERROR_CHARS_MAX).collect()
 }

@@ -4,9 +4,9 @@
 
 use crate::{
     entry::Entry,
-    event::{Event, Hold},
+    event::{Event, Hold, Segment},
     grant::{Grant, Granted},
-    ids::{AskId, CallId, EntryId, Hash, Ids, SessionId, Timestamp},
+    ids::{AskId, CallId, EntryId, Hash, Ids, Seq, SessionId, Timestamp},
     limit::Limit,
     outcome::{Answer, By, How, Outcome},
     part::Part,
@@ -122,6 +122,29 @@ pub enum Command {
         task: SessionId,
         by: By,
     },
+    /// An internal session sums the conversation up. `took` is the entry that asked for it.
+    Compact {
+        task: SessionId,
+        spawn: Box<Spawn>,
+        took: Option<EntryId>,
+    },
+    /// What calls printed up to here is left out from now on.
+    Prune {
+        to: Seq,
+    },
+    /// The conversation cannot be made shorter.
+    LeaveUncompacted {
+        why: String,
+        took: Option<EntryId>,
+    },
+    /// It is called so from now on.
+    Retitle {
+        title: String,
+    },
+    /// The session begins with a conversation of others.
+    Fork {
+        segments: Vec<Segment>,
+    },
     /// Takes back what an answer allowed for longer than one call.
     Revoke {
         ask: AskId,
@@ -144,6 +167,8 @@ pub enum Report {
         calls: Vec<Wanted>,
         usage: Usage,
         finish: Finish,
+        /// What is wrong with the shape of an answer, where one was asked for.
+        misshapen: Option<String>,
     },
     ModelFailed {
         step: u64,
@@ -198,6 +223,8 @@ pub struct TaskReport {
     pub said: Text,
     /// As calls read it that wait for it and did not start it.
     pub awaited: Vec<(CallId, Text)>,
+    /// Of a summary: what users said in that part, as they said it.
+    pub verbatim: Text,
     pub usage: Usage,
     pub effort: Effort,
 }
@@ -270,6 +297,8 @@ pub struct Given<'a> {
     pub looks: bool,
     /// Models that answer, in this order, when the session's own is overloaded.
     pub fallbacks: &'a [String],
+    /// A conversation that is too long is summed up.
+    pub compacts: bool,
 }
 
 /// Work that should be going on, begun or not. Level-triggered: owed until its fact is in the log.
@@ -287,6 +316,10 @@ pub enum Effect {
     /// Call the next agent that the user ran directly.
     Subtask {
         step: u64,
+    },
+    /// Make the conversation shorter: the provider or this entry wants it.
+    Compact {
+        entry: Option<EntryId>,
     },
     /// Ask the hooks about a call.
     Look {
@@ -321,6 +354,7 @@ pub enum EffectKey {
     Model(u64),
     Expand(EntryId),
     Subtask(u64),
+    Compact,
     Look(CallId),
     Run(CallId),
     Watch(SessionId, u64),
@@ -335,6 +369,7 @@ impl Effect {
             Self::CallModel { step, .. } => EffectKey::Model(*step),
             Self::Expand { entry } => EffectKey::Expand(entry.clone()),
             Self::Subtask { step } => EffectKey::Subtask(*step),
+            Self::Compact { .. } => EffectKey::Compact,
             Self::Look { call } => EffectKey::Look(call.clone()),
             Self::RunCall { call } => EffectKey::Run(call.clone()),
             Self::Watch { task, round } => EffectKey::Watch(task.clone(), *round),

@@ -3,6 +3,8 @@
 //! A report that nobody waits for (from a lost race or a dead run) becomes nothing. Nothing here changes the session:
 //! the facts do, in `apply.rs`.
 
+use std::time::Duration;
+
 use crate::{
     apply::granted,
     command::{Asking, Command, Given, Report, Wanted},
@@ -92,6 +94,12 @@ impl Session {
                 Some(open) if open.stopped.is_none() => vec![Event::TaskStopped { task, by, hold: None }],
                 _ => Vec::new(),
             },
+            Command::Compact { task, spawn, took } => self.compact(task, *spawn, took),
+            Command::Prune { to } => self.prune(to),
+            Command::LeaveUncompacted { why, took } => self.leave_uncompacted(why, took),
+            Command::Retitle { title } => self.retitle(title),
+            Command::Fork { segments } if self.steps == 0 && self.transcript.closed.is_empty() => vec![Event::Forked { segments }],
+            Command::Fork { .. } => Vec::new(),
             Command::Revoke { ask, by } if self.grants.iter().any(|granted| granted.ask == ask) => vec![Event::Revoked { ask, by }],
             Command::Revoke { .. } => Vec::new(),
             Command::Undone { calls, paths } => vec![Event::Undone { calls, paths }],
@@ -125,13 +133,14 @@ impl Session {
 
     fn take_report(&self, report: Report, given: &Given) -> Vec<Event> {
         match report {
-            Report::Reply { step, mut parts, calls, usage, finish } if self.is_at(step) => {
+            Report::Reply { step, mut parts, calls, usage, finish, misshapen } if self.is_at(step) => {
                 if PARTS_MAX < parts.len() {
                     parts.retain(|part| !matches!(part, Part::Call { .. }));
                 }
                 let mut events = vec![Event::Replied { step, parts, calls: calls.len() as u64, usage, finish, author: None }];
                 events.extend(self.called(calls, true, given));
-                if self.step.as_ref().is_some_and(|open| open.closing) {
+                events.extend(self.misshaped(misshapen));
+                if self.step.as_ref().is_some_and(|open| open.closing) && !self.only_answers() {
                     let own = self.is_at_step_limit();
                     events.push(Event::LimitReached { limit: Limit::Steps, words: words::STEPS_USED_UP.into(), own });
                     // Nobody would hear of their ends.
@@ -142,6 +151,7 @@ impl Session {
             Report::ModelFailed { step, failure, words, retry_after: asked, partial, usage } if self.is_at(step) => {
                 let failed = self.retry.after(failure);
                 let wait = retry_after(failure, failed.count, asked, given.chance).filter(|_| failed.total <= RETRIES_MAX);
+                let wait = wait.or(self.may_be_shortened(failure, given).then_some(Duration::ZERO));
                 let next = wait.and_then(|wait| self.stand_in_for(failure, failed.count, wait, given));
                 let retry_at = if next.is_some() { Some(given.now) } else { wait.map(|wait| given.now.plus(wait)) };
                 let error = clip(words, WORDS_BYTES_MAX);
@@ -167,6 +177,12 @@ impl Session {
             }
             Report::Reply { .. } | Report::ModelFailed { .. } | Report::Expanding { .. } | Report::Expanded { .. } => Vec::new(),
         }
+    }
+
+    /// An answer without its shape is asked for once more; the second is the last.
+    fn misshaped(&self, wrong: Option<String>) -> Option<Event> {
+        let again = !self.asked_again && !self.step.as_ref().is_some_and(|open| open.closing);
+        wrong.map(|wrong| Event::Misshapen { words: clip(wrong, WORDS_BYTES_MAX), again })
     }
 
     fn is_typed(&self, entry: &EntryId) -> bool {
@@ -239,6 +255,10 @@ impl Session {
                     events.push(Event::CallFinished { call, outcome: Outcome::failed(error) });
                 }
                 Ok(_) if closing => {
+                    // An append that is torn here has not let it run.
+                    if let Event::Called { decision, .. } = &mut called {
+                        *decision = Some(Decision { why: words::STEPS_USED_UP.into(), ..Decision::of(Verdict::Deny, None) });
+                    }
                     events.push(called);
                     events.push(Event::CallFinished { call, outcome: Outcome::denied(words::STEPS_USED_UP) });
                 }
@@ -446,7 +466,7 @@ impl Session {
         // What an append that was torn has not told to stop, the next one tells.
         let untold = ends_all && (!self.kept.is_empty() || self.tasks.values().any(|task| task.stopped.is_none()));
         let waits = untold || (!self.tasks.is_empty() && ends_all && self.hold != Some(hold));
-        let idle = self.step.is_none() && self.calls.is_empty() && !self.wants_step() && !self.wants_expansion() && !waits;
+        let idle = self.only_waits() && !waits;
         let ends = |open: &OpenCall| match &open.state {
             CallState::Stopping => true,
             CallState::Waiting { task } => self.tasks.get(task).is_none_or(|task| task.stopped.is_some()),
@@ -487,7 +507,7 @@ impl Session {
 
     /// Tells what runs below to stop: what is waited for, or all of it.
     fn end_below(&self, by: By, all: bool) -> Vec<Event> {
-        let ends_with_it = |task: &OpenTask| task.stopped.is_none() && (task.foreground || all);
+        let ends_with_it = |task: &OpenTask| task.stopped.is_none() && (self.is_waited_for(task) || all);
         // Who is stopped together with its parent can be gone on with like it.
         let told = |task: &SessionId| Event::TaskStopped { task: task.clone(), by, hold: Some(Hold::Esc) };
         let over = |call: &CallId| Event::KeptEnded { call: call.clone(), words: Text::default(), entry: None };

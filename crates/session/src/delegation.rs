@@ -67,20 +67,22 @@ impl Session {
     }
 
     pub(crate) fn task_ended(&self, end: TaskReport, given: &Given) -> Vec<Event> {
-        let TaskReport { task, round, how, result, notice, said, awaited, usage, effort } = end;
-        let Some(open) = self.tasks.get(&task).filter(|open| open.round == round) else { return Vec::new() };
+        let Some(open) = self.tasks.get(&end.task).filter(|open| open.round == end.round) else { return Vec::new() };
+        let mut events = self.internal_ended(open, &end);
+        let TaskReport { task, round, how, result, notice, said, awaited, usage, effort, .. } = end;
         let mut waiting = open.waiting.iter().map(|waiter| &waiter.call).filter(|call| self.call(call).is_some());
         let words = |call: &CallId| awaited.iter().find(|(waits, _)| waits == call).map_or(&result, |(_, words)| words).clone();
         let (to, text) = match waiting.next() {
             Some(call) => (To::Call { call: call.clone() }, words(call)),
-            None if open.internal => (To::Internal, result.clone()),
+            // What it said is in the fact that it led to.
+            None if open.internal => (To::Internal, Text::default()),
             None => (To::Queue { entry: EntryId::fresh(given.ids), worded: true }, notice),
         };
         let direct = match &to {
             To::Call { call } => self.direct_answer(call, how, said),
             _ => Vec::new(),
         };
-        let mut events = vec![Event::TaskEnded { task, round, how, result: text, usage, to, effort }];
+        events.push(Event::TaskEnded { task, round, how, result: text, usage, to, effort });
         for call in waiting {
             let outcome = match how {
                 How::Completed | How::Limit => Outcome::done(words(call)),

@@ -62,6 +62,9 @@ pub struct Recipe {
     /// The whole definition, as JSON text: a session keeps it, whatever the files say later.
     #[serde(default, skip_serializing_if = "Text::is_blank")]
     pub definition: Text,
+    /// It calls no tools, though they are part of its head.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub only_answers: bool,
 }
 
 /// A stretch of a log that is part of a transcript: records with `from < seq <= to`.
@@ -70,6 +73,9 @@ pub struct Segment {
     pub session: SessionId,
     pub from: Seq,
     pub to: Seq,
+    /// What calls printed there is left out.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub pruned: bool,
 }
 
 /// What the ledger set aside for a step in flight.
@@ -318,6 +324,26 @@ pub enum Event {
     Compacted {
         summary: Text,
         tail_from: Seq,
+        /// What users said there, as they said it.
+        #[serde(default, skip_serializing_if = "Text::is_blank")]
+        verbatim: Text,
+    },
+    /// What calls printed up to here is no longer shown to the model.
+    Pruned {
+        to: Seq,
+    },
+    /// The conversation stays as long as it is.
+    CompactionFailed {
+        why: String,
+    },
+    /// The session is called so from now on.
+    Titled {
+        title: String,
+    },
+    /// The answer did not have the shape that was asked for. It is asked for once more, or the turn has failed.
+    Misshapen {
+        words: String,
+        again: bool,
     },
     /// Everything after `to` is no longer part of the transcript.
     Reverted {
@@ -385,8 +411,8 @@ impl Event {
             | Self::Looked { input: text, .. }
             | Self::StepFailed { partial: text, .. }
             | Self::TaskEnded { result: text, .. }
-            | Self::KeptEnded { words: text, .. }
-            | Self::Compacted { summary: text, .. } => vec![text],
+            | Self::KeptEnded { words: text, .. } => vec![text],
+            Self::Compacted { summary, verbatim, .. } => vec![summary, verbatim],
             Self::TaskStarted { spawn, .. } | Self::TaskResumed { spawn, .. } => vec![&mut spawn.prompt],
             Self::CallFinished { outcome, .. } => outcome.texts_mut(),
             _ => Vec::new(),

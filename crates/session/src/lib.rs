@@ -7,6 +7,7 @@
 mod agent;
 mod apply;
 mod command;
+mod compaction;
 mod decide;
 mod delegation;
 mod draft;
@@ -31,6 +32,7 @@ mod words;
 
 pub use agent::{Agent, AgentBudget, AgentLimits, AgentMode, AgentTools, MemoryScope};
 pub use command::{Asking, Command, Effect, EffectKey, Given, Mode, Report, TaskReport, Wanted};
+pub use compaction::Compaction;
 pub use draft::Draft;
 pub use entry::{Delivery, Entry, Priority, Source, Voice};
 pub use event::{Event, Hold, Kind, Recipe, Record, Reserved, Segment};
@@ -47,13 +49,13 @@ pub use seams::{
     Append, AppendError, Assemble, Before, Block, BoxFuture, Clock, CommandLine, Delegate, Dispatch, Ended, Errand, Expander, Expansion,
     Finish, Head, Hook, HookedCall, Inbox, Inquiry, Launch, Lease, LeaseError, Letter, Live, Log, Look, Message, Model, ModelError,
     ModelFacts, ModelFailure, Needed, Outputs, Ownership, Params, Posted, Process, Progress, ReadError, Reply, ReplyPart, Request, Role,
-    Sent, SpawnError, Stop, TaskEnd, TaskView, Tool, ToolCall, ToolChoice, ToolContext, ToolSpec, Workspace,
+    SavedFold, Sent, SpawnError, Stop, TaskEnd, TaskView, Tool, ToolCall, ToolChoice, ToolContext, ToolSpec, Workspace,
 };
 pub use state::{
-    Announced, Birth, CallOwner, CallState, Configuration, OpenCall, OpenStep, OpenTask, Retry, Round, Session, StandIn, Subtask,
-    Transcript, Turn, Unanswered, Waiter,
+    Announced, Birth, CallOwner, CallState, Configuration, FOLD_VERSION, OpenCall, OpenStep, OpenTask, Retry, Round, Session, StandIn,
+    Subtask, Transcript, Turn, Unanswered, Waiter,
 };
 pub use summary::{OpenAsk, SUMMARY_VERSION, Status, Summary, names};
-pub use task::{Effort, Spawn, To};
+pub use task::{Effort, Fork, Purpose, Spawn, To};
 pub use text::{EVENT_BYTES_MAX, INLINE_BYTES_MAX, Text, clip, format_duration};
 pub use usage::{Prices, Usage};

@@ -45,6 +45,10 @@ impl Session {
         owed.extend(self.kept.keys().map(|call| Effect::Mind { call: call.clone() }));
         if let Some(open) = &self.step {
             owed.push(Effect::CallModel { step: open.step, not_before: None });
+        } else if self.is_compacting() {
+            // What is said next depends on it.
+        } else if let Some(entry) = self.wants_compaction().filter(|_| self.calls.is_empty()) {
+            owed.push(Effect::Compact { entry });
         } else if self.calls.is_empty() && self.wants_step() {
             owed.push(match self.next_subtask() {
                 Some(_) => Effect::Subtask { step: self.steps },
@@ -64,6 +68,9 @@ impl Session {
         if self.resumed {
             notes.push(Part::reminder(words::RESUMED));
         }
+        if let Some(wrong) = &self.misshapen {
+            notes.push(Part::reminder(words::misshapen(wrong)));
+        }
         if !self.undone.is_empty() {
             notes.push(Part::reminder(words::undone(&self.undone)));
         }
@@ -78,7 +85,7 @@ impl Session {
         match effect {
             Effect::CallModel { step, .. } => {
                 let mut notes = self.step_notes(notes);
-                if permit.closing {
+                if permit.closing && !self.only_answers() {
                     notes.push(Part::reminder(words::CLOSING));
                 }
                 let took = self.queue.due(self.answering);
@@ -95,6 +102,7 @@ impl Session {
             // What the kernel says itself, it says by a command: it needs words that are not in the state.
             Effect::Expand { .. }
             | Effect::Subtask { .. }
+            | Effect::Compact { .. }
             | Effect::Look { .. }
             | Effect::Watch { .. }
             | Effect::StopTask { .. }

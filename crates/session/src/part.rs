@@ -69,6 +69,11 @@ pub enum Part {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         mode: Option<u32>,
     },
+    /// The conversation is to be summed up; `words` say what matters.
+    Compact {
+        #[serde(default, skip_serializing_if = "Text::is_blank")]
+        words: Text,
+    },
     /// The conversation before this point was summed up.
     Compaction { summary: Text },
     /// The step before this one failed and was tried again.
@@ -93,7 +98,10 @@ impl Part {
     /// Every text in this part that may be long enough to leave the event.
     pub fn texts_mut(&mut self) -> Vec<&mut Text> {
         match self {
-            Self::Text { text, .. } | Self::Compaction { summary: text } | Self::Subtask { prompt: text, .. } => vec![text],
+            Self::Text { text, .. }
+            | Self::Compaction { summary: text }
+            | Self::Compact { words: text }
+            | Self::Subtask { prompt: text, .. } => vec![text],
             Self::Reasoning { text, signature } => std::iter::once(text).chain(signature).collect(),
             Self::File { data, .. } => data.iter_mut().collect(),
             Self::Opaque { raw: text, .. } | Self::Patch { change: text, .. } => vec![text],
@@ -103,7 +111,10 @@ impl Part {
 
     pub fn bytes(&self) -> u64 {
         match self {
-            Self::Text { text, .. } | Self::Compaction { summary: text } | Self::Subtask { prompt: text, .. } => text.bytes(),
+            Self::Text { text, .. }
+            | Self::Compaction { summary: text }
+            | Self::Compact { words: text }
+            | Self::Subtask { prompt: text, .. } => text.bytes(),
             Self::Reasoning { text, signature } => text.bytes() + signature.as_ref().map_or(0, Text::bytes),
             Self::File { data, .. } => data.as_ref().map_or(0, Text::bytes),
             Self::Opaque { raw: text, .. } | Self::Patch { change: text, .. } => text.bytes(),

@@ -5,6 +5,8 @@
 
 use std::collections::VecDeque;
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
     entry::{Delivery, Entry, Priority, Source},
     grant::Grant,
@@ -24,7 +26,7 @@ const STEP_ENTRIES_MAX: usize = 200;
 /// How many sender's ids are remembered. Letters are deleted by the append that takes them in, so only the last few can come twice.
 const SEEN_MAX: usize = 512;
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Waiting {
     pub id: EntryId,
     pub source: Source,
@@ -40,10 +42,12 @@ pub struct Waiting {
 }
 
 /// What an entry means for the turn it begins.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Begins {
     /// Agents the user runs directly, one per part; whether the answer is the agent's own.
     pub subtasks: Vec<bool>,
+    /// The conversation is to be summed up; it says nothing else.
+    pub compacts: bool,
     /// Who answers, and on which model, if not the session's own.
     pub agent: Option<String>,
     pub model: Option<String>,
@@ -56,7 +60,7 @@ impl Begins {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Queue {
     waiting: Vec<Waiting>,
     seen: VecDeque<u64>,
@@ -102,7 +106,12 @@ impl Queue {
             bytes: entry.bytes(),
             seq,
             typed: entry.typed,
-            begins: Begins { subtasks: subtasks(&entry.parts), allowed: entry.allowed.clone(), ..Begins::default() },
+            begins: Begins {
+                subtasks: subtasks(&entry.parts),
+                compacts: compacts(&entry.parts),
+                allowed: entry.allowed.clone(),
+                ..Begins::default()
+            },
         });
     }
 
@@ -148,6 +157,17 @@ impl Queue {
         self.waiting.iter().filter(|waiting| waiting.typed)
     }
 
+    /// The entry that wants the conversation summed up before anything else is said.
+    pub(crate) fn compaction_due(&self, inside_turn: bool) -> Option<EntryId> {
+        let wants = |waiting: &&Waiting| waiting.begins.compacts && !waiting.typed;
+        let first = if inside_turn {
+            self.waiting.iter().filter(wants).find(|waiting| waiting.delivery == Delivery::NextStep)
+        } else {
+            self.waiting.iter().min_by_key(|waiting| waiting.priority).filter(wants)
+        };
+        first.map(|waiting| waiting.id.clone())
+    }
+
     /// What the next step takes. Inside a turn everything due at a step boundary steers it; at a turn's start one user's
     /// or agent's entry is answered, or all waiting notices together.
     pub(crate) fn due(&self, inside_turn: bool) -> Vec<EntryId> {
@@ -156,7 +176,8 @@ impl Queue {
         }
         let mut due: Vec<&Waiting> = {
             // Who is to be answered by another agent begins a turn.
-            let steers = |waiting: &Waiting| waiting.delivery == Delivery::NextStep && !waiting.begins.changes_speaker();
+            let steers =
+                |waiting: &Waiting| waiting.delivery == Delivery::NextStep && !waiting.begins.changes_speaker() && !waiting.begins.compacts;
             let due = |waiting: &&Waiting| !waiting.typed && (!inside_turn || steers(waiting));
             self.waiting.iter().filter(due).collect()
         };
@@ -179,6 +200,11 @@ impl Queue {
 /// Which of an entry's parts are run directly, in order.
 pub(crate) fn subtasks(parts: &[Part]) -> Vec<bool> {
     parts.iter().filter_map(|part| if let Part::Subtask { direct, .. } = part { Some(*direct) } else { None }).collect()
+}
+
+/// Whether an entry wants the conversation summed up.
+pub(crate) fn compacts(parts: &[Part]) -> bool {
+    parts.iter().any(|part| matches!(part, Part::Compact { .. }))
 }
 
 /// FNV-1a: small, stable, good enough to recognise an id among a few hundred.

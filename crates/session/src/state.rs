@@ -8,8 +8,11 @@ use std::{
     sync::Arc,
 };
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
     command::Effect,
+    compaction::Compaction,
     event::{Event, Hold, Kind, Recipe, Segment},
     grant::{Grant, Granted},
     ids::{AskId, CallId, EntryId, Hash, Seq, SessionId, Timestamp},
@@ -17,10 +20,14 @@ use crate::{
     queue::{Begins, Queue},
     rule::{Decision, Rules},
     seams::ModelFailure,
+    task::{Purpose, Spawn},
     usage::Usage,
 };
 
-#[derive(Debug, Clone, PartialEq)]
+/// Raised whenever `apply` or the state changes meaning; a saved fold of another version is no use.
+pub const FOLD_VERSION: u32 = 1;
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Session {
     pub(crate) id: SessionId,
     pub(crate) head: Seq,
@@ -43,6 +50,8 @@ pub struct Session {
     /// One of them has come back, and the model is to be told to go on.
     pub(crate) follow_up: bool,
     pub(crate) turn: Turn,
+    /// The turn that has just ended: an answer that is asked for once more goes on with it.
+    pub(crate) ended_turn: Turn,
     /// When the turn that is open began.
     pub(crate) turn_began: Option<Timestamp>,
     /// Whose calls the next facts `Called` are.
@@ -71,6 +80,11 @@ pub struct Session {
     /// Files that the user put back, and the model does not know yet.
     pub(crate) undone: Vec<String>,
     pub(crate) transcript: Transcript,
+    pub(crate) compaction: Compaction,
+    /// What was wrong with the last answer, to be told with the next step.
+    pub(crate) misshapen: Option<String>,
+    /// The answer of this turn was asked for once more already.
+    pub(crate) asked_again: bool,
     pub(crate) usage: Usage,
     /// What the provider last counted as input, cached or not.
     pub(crate) last_input: u64,
@@ -80,7 +94,7 @@ pub struct Session {
 }
 
 /// Where a session comes from.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Birth {
     pub kind: Kind,
     pub root: SessionId,
@@ -146,20 +160,20 @@ impl Birth {
     }
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Configuration {
     pub head: Hash,
     pub model: String,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OpenStep {
     pub step: u64,
     pub closing: bool,
     pub since: Timestamp,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OpenCall {
     pub call: CallId,
     pub tool: String,
@@ -186,7 +200,7 @@ impl OpenCall {
 }
 
 /// Whose call it is: most are the model's.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub enum CallOwner {
     #[default]
     Model,
@@ -197,7 +211,7 @@ pub enum CallOwner {
 }
 
 /// An agent that the user ran directly: which part of which record, and whether its answer is the answer.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Subtask {
     pub seq: Seq,
     /// Among the subtasks of that record.
@@ -206,14 +220,14 @@ pub struct Subtask {
 }
 
 /// What holds for the turn that is open.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Turn {
     pub agent: Option<String>,
     pub model: Option<String>,
     pub allowed: Vec<Grant>,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum CallState {
     /// A hook has to look first.
     Unlooked,
@@ -233,7 +247,7 @@ pub enum CallState {
 }
 
 /// An ask nobody answered in time.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Unanswered {
     pub ask: AskId,
     pub call: CallId,
@@ -241,27 +255,29 @@ pub struct Unanswered {
 }
 
 /// A model that answers in place of the session's own.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StandIn {
     pub model: String,
     pub since: Timestamp,
 }
 
 /// A call that waits for a task.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Waiter {
     pub call: CallId,
     /// It waits until then at most.
     pub until: Option<Timestamp>,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OpenTask {
     pub round: u64,
     /// The calls that wait for it, the one that started it first.
     pub waiting: Vec<Waiter>,
     /// The call that started it waits for it: both are ended together.
     pub foreground: bool,
+    /// What it is for, if the model hears nothing of it.
+    pub purpose: Option<Purpose>,
     pub internal: bool,
     /// How it is to be held, if it was told to stop.
     pub stopped: Option<(By, Hold)>,
@@ -271,13 +287,14 @@ pub struct OpenTask {
 
 impl OpenTask {
     /// Nobody waits for it.
-    pub(crate) fn new(round: u64, internal: bool, seq: Seq) -> Self {
-        Self { round, waiting: Vec::new(), foreground: false, internal, stopped: None, seq }
+    pub(crate) fn new(round: u64, spawn: &Spawn, seq: Seq) -> Self {
+        let (purpose, internal) = (spawn.purpose.clone(), spawn.internal);
+        Self { round, waiting: Vec::new(), foreground: false, purpose, internal, stopped: None, seq }
     }
 }
 
 /// Whose the calls are whose facts come next.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub enum Announced {
     #[default]
     Model,
@@ -286,7 +303,7 @@ pub enum Announced {
 }
 
 /// Failures of the step that is owed, in a row.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Retry {
     /// The kind of the last failure, and how often it came in a row.
     pub kind: Option<ModelFailure>,
@@ -305,7 +322,7 @@ impl Retry {
 }
 
 /// From a prompt to `Ended`.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Round {
     pub number: u64,
     pub open: bool,
@@ -322,7 +339,7 @@ pub struct Round {
 }
 
 /// Which stretches of which logs the model sees: closed ones, then this log from `open_from` on.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Transcript {
     pub closed: Arc<Vec<Segment>>,
     pub open_from: Seq,
@@ -355,6 +372,7 @@ impl Session {
             subtasks: VecDeque::new(),
             follow_up: false,
             turn: Turn::default(),
+            ended_turn: Turn::default(),
             turn_began: None,
             announced: Announced::default(),
             retry: Retry::default(),
@@ -371,6 +389,9 @@ impl Session {
             grants: Vec::new(),
             undone: Vec::new(),
             transcript: Transcript::default(),
+            compaction: Compaction::default(),
+            misshapen: None,
+            asked_again: false,
             usage: Usage::default(),
             last_input: 0,
             last_reply: None,
@@ -445,12 +466,17 @@ impl Session {
 
     /// Whether the model should be called and is not: it waits for a lane, for the ledger or for its next try.
     pub fn waits_for_model(&self) -> bool {
-        self.step.is_none() && self.calls.is_empty() && self.wants_step()
+        self.step.is_none() && self.calls.is_empty() && !self.is_compacting() && self.wants_step()
     }
 
     /// When the turn that is open began; nothing between turns.
     pub fn turn_began(&self) -> Option<Timestamp> {
         self.turn_began.filter(|_| !self.is_between_turns())
+    }
+
+    /// The step that is owed was tried before.
+    pub fn has_failed(&self) -> bool {
+        0 < self.retry.total
     }
 
     pub fn stand_in(&self) -> Option<&StandIn> {
@@ -459,7 +485,7 @@ impl Session {
 
     /// Nothing goes on in here but what runs in the background.
     pub fn only_waits(&self) -> bool {
-        self.step.is_none() && self.calls.is_empty() && !self.wants_step() && !self.wants_expansion()
+        self.step.is_none() && self.calls.is_empty() && !self.wants_step() && !self.wants_expansion() && !self.is_compacting()
     }
 
     pub fn tasks_started(&self) -> u64 {
@@ -497,9 +523,14 @@ impl Session {
     pub fn segments(&self) -> Vec<Segment> {
         let mut segments = self.transcript.closed.as_ref().clone();
         if self.transcript.open_from < self.head {
-            segments.push(Segment { session: self.id.clone(), from: self.transcript.open_from, to: self.head });
+            segments.push(Segment { session: self.id.clone(), from: self.transcript.open_from, to: self.head, pruned: false });
         }
         segments
+    }
+
+    /// Its conversation begins in another session.
+    pub fn begins_elsewhere(&self) -> bool {
+        self.transcript.closed.iter().any(|segment| segment.session != self.id)
     }
 
     /// No turn is open: the configuration may change.
@@ -573,7 +604,7 @@ impl Session {
             Effect::CallModel { step, .. } => self.step.as_ref().is_some_and(|open| open.step == *step),
             Effect::RunCall { call } => self.call(call).is_some_and(|open| open.state == CallState::Running),
             Effect::Expand { .. } | Effect::Look { .. } | Effect::Watch { .. } | Effect::StopTask { .. } | Effect::Mind { .. } => true,
-            Effect::Subtask { .. } | Effect::Conclude { .. } => false,
+            Effect::Subtask { .. } | Effect::Compact { .. } | Effect::Conclude { .. } => false,
         }
     }
 }

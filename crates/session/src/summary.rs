@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Raised whenever `apply` changes meaning; a stored view of another version is made anew.
-pub const SUMMARY_VERSION: u32 = 4;
+pub const SUMMARY_VERSION: u32 = 5;
 
 /// What a list says of the last action, or of an error; the log has all of it.
 const SHOWN_BYTES_MAX: usize = 160;
@@ -221,8 +221,12 @@ impl Summary {
                 self.denied += u64::from(matches!(outcome, Outcome::Denied { .. }));
             }
             Event::TaskStarted { round, task, spawn, .. } => {
+                // A summary that the user asked for is work, though no model of this session is called.
+                if spawn.internal {
+                    self.goes_on(record.at);
+                }
                 self.open_tasks += 1;
-                self.tasks_started += u64::from(*round == 1);
+                self.tasks_started += u64::from(*round == 1 && !spawn.internal);
                 if let Some(name) = &spawn.name {
                     self.names(name, task);
                 }
@@ -248,6 +252,7 @@ impl Summary {
                 }
             }
             Event::ModelChanged { model, .. } => self.stand_in.clone_from(model),
+            Event::Titled { title } => self.title.clone_from(title),
             Event::Revoked { ask, .. } => self.granted.retain(|granted| granted.ask != *ask),
             Event::Resumed { .. } | Event::TookOver { .. } => {
                 self.goes_on(record.at);

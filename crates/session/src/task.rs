@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     entry::Source,
+    event::Segment,
     grant::Grant,
-    ids::{CallId, EntryId},
+    ids::{CallId, EntryId, Hash, Seq},
     text::Text,
 };
 
@@ -39,6 +40,12 @@ pub struct Spawn {
     /// Files in the prompt that the user named.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub named: Vec<String>,
+    /// What internal work is for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub purpose: Option<Purpose>,
+    /// What the child begins with: a conversation, and the head it was sent with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fork: Option<Box<Fork>>,
     /// Whose words the prompt is, if not the call's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Source>,
@@ -59,9 +66,37 @@ impl Spawn {
             note: String::new(),
             allowed: Vec::new(),
             named: Vec::new(),
+            purpose: None,
+            fork: None,
             by: None,
         }
     }
+}
+
+/// What internal work is for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "purpose", rename_all = "snake_case")]
+pub enum Purpose {
+    /// A summary of the conversation up to this place.
+    Compact { tail_from: Seq },
+}
+
+impl Purpose {
+    /// Whom lists show as the one who does it.
+    pub fn agent(&self) -> &'static str {
+        match self {
+            Self::Compact { .. } => "compaction",
+        }
+    }
+}
+
+/// A conversation to begin with. The same stretches and the same head are the same bytes for the provider.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Fork {
+    pub segments: Vec<Segment>,
+    pub head: Hash,
+    /// `provider/model`.
+    pub model: String,
 }
 
 /// What a round took, besides tokens.

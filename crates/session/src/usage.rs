@@ -25,8 +25,11 @@ impl Usage {
         [self.output, self.cache_read, self.cache_write].into_iter().fold(self.input, u64::saturating_add)
     }
 
-    /// The same tokens with their price at these prices.
+    /// The same tokens with their price at these prices. A price that is known already stays: the provider's own bill counts.
     pub fn priced(self, prices: &Prices) -> Self {
+        if 0.0 < self.cost_usd {
+            return self;
+        }
         let cost = self.input as f64 * prices.input
             + self.output as f64 * prices.output
             + self.cache_read as f64 * prices.cache_read

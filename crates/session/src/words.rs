@@ -28,6 +28,18 @@ pub(crate) fn undone(paths: &[String]) -> String {
     )
 }
 
+/// Said to the model when its answer did not have the shape that was asked for.
+pub(crate) fn misshapen(wrong: &str) -> String {
+    format!(
+        "Your answer does not fit the JSON schema that was asked for: {wrong}. Answer once more, with nothing but a JSON value that fits it."
+    )
+}
+
+/// The provider finds the conversation too long, and it could not be made shorter.
+pub(crate) fn unshortened(words: &str, why: &str) -> String {
+    format!("{words} (the conversation could not be summed up: {why})")
+}
+
 /// Said with the closing step.
 pub(crate) const CLOSING: &str = "The step limit is reached: this is your last message and no tool can be called. Sum up what you did, what you found and what is left to do.";
 

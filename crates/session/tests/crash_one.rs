@@ -8,11 +8,11 @@ mod common;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use common::{Counter, Dice, created, every_name, play::task_report, rules, spawn, wanted};
+use common::{Counter, Dice, created, every_name, internal, play::task_report, rules, spawn, wanted};
 use posse_session::{
     Answer, AskId, Asking, BatchId, By, CallId, CallState, Command, Delivery, Draft, Effect, EffectKey, Entry, EntryId, Event, Finish,
-    Given, Hash, Hold, How, Ids, Kind, Limit, Look, ModelFailure, OpenCall, Outcome, Part, Permit, Priority, Record, Report, Scope,
-    Session, SessionId, Source, Text, Timestamp, To, Touch, Usage,
+    Given, Hash, Hold, How, Ids, Kind, Limit, Look, ModelFailure, OpenCall, Outcome, Part, Permit, Priority, Purpose, Record, Report,
+    Scope, Segment, Session, SessionId, Source, Spawn, Text, Timestamp, To, Touch, Usage,
 };
 
 /// What the model does at the n-th reply; a step that is asked again gets the same answer.
@@ -22,6 +22,20 @@ enum Say {
     Done,
     /// Fails so often with this before it answers.
     After(u32, ModelFailure, &'static [(&'static str, &'static str)]),
+    /// Answers, but not in the shape that was asked for.
+    Misshapen,
+}
+
+/// What comes of it when the conversation is to be shorter.
+#[derive(Clone, Copy, PartialEq)]
+enum Shortening {
+    Sums,
+    /// Whoever is to sum it up fails.
+    Fails,
+    /// What calls printed is left out first; if that was done since the last answer, it is summed up.
+    Prunes,
+    /// There is nothing that could be left out.
+    Cannot,
 }
 
 /// Something that comes from outside when the log holds so many events of a name.
@@ -42,6 +56,9 @@ struct Scenario {
     fallbacks: &'static [&'static str],
     /// Its tasks and shells end when the log holds so many events of a name, or after a while.
     ends_after: (&'static str, usize),
+    shortening: Shortening,
+    /// The run finds the conversation too long by itself when the model has answered so often.
+    full_at: Option<usize>,
 }
 
 /// What outlives every process.
@@ -134,6 +151,7 @@ impl<'a> World<'a> {
                 grants: &[],
                 looks,
                 fallbacks: &fallbacks,
+                compacts: true,
             };
             opening.drain(..).for_each(|command| draft.decide(command, &given));
             let mut taken = Vec::new();
@@ -151,6 +169,10 @@ impl<'a> World<'a> {
                     wanted.consented = true;
                     let author = "scout".to_owned();
                     draft.decide(Command::Subtask { step, author, wanted: Box::new(wanted), notes: Vec::new() }, &given);
+                    continue;
+                }
+                if let Some(entry) = self.must_shorten(&effect, draft.session()) {
+                    draft.decide(self.shorten(draft.session(), entry), &given);
                     continue;
                 }
                 let closing = matches!(effect, Effect::CallModel { step, .. } if scenario.closing_at.is_some_and(|at| at <= step));
@@ -187,6 +209,37 @@ impl<'a> World<'a> {
             }
         }
         panic!("{}: never settles: {:?} owes {:?}", self.scenario.name, session, session.owed());
+    }
+
+    /// Whether the conversation must be shorter before this goes on, and which entry asks for it.
+    fn must_shorten(&self, effect: &Effect, session: &Session) -> Option<Option<EntryId>> {
+        let is_full =
+            self.scenario.full_at == Some(self.count("replied")) && session.compaction().rounds == 0 && !session.compaction().failed;
+        match effect {
+            Effect::Compact { entry } => Some(entry.clone()),
+            Effect::CallModel { .. } if !session.has_begun(effect) && is_full && !self.was_pruned() => Some(None),
+            _ => None,
+        }
+    }
+
+    /// Outputs were left out since the model last answered.
+    fn was_pruned(&self) -> bool {
+        let last = self.log.iter().rev().find(|record| matches!(record.event, Event::Replied { .. } | Event::Pruned { .. }));
+        last.is_some_and(|record| matches!(record.event, Event::Pruned { .. }))
+    }
+
+    fn shorten(&self, session: &Session, took: Option<EntryId>) -> Command {
+        let tail_from = session.head();
+        match self.scenario.shortening {
+            Shortening::Cannot => Command::LeaveUncompacted { why: "nothing of it can be left out".into(), took },
+            Shortening::Prunes if took.is_none() && !self.was_pruned() => Command::Prune { to: tail_from },
+            _ => {
+                let task = SessionId::new(self.ids.fresh("ses_"));
+                let segments = session.segments_until(tail_from);
+                let spawn = internal(&format!("msg_{task}"), Purpose::Compact { tail_from }, segments);
+                Command::Compact { task, spawn: Box::new(spawn), took }
+            }
+        }
     }
 
     fn is_due(&self, letter: usize) -> bool {
@@ -250,9 +303,14 @@ impl<'a> World<'a> {
                 if (has_letter || self.is_early()) && !stopped && !self.looked_after.is_multiple_of(12) {
                     return Vec::new();
                 }
-                let how = if stopped { How::Stopped } else { How::Completed };
+                let sums = matches!(session.tasks()[task].purpose, Some(Purpose::Compact { .. }));
+                let how = match stopped {
+                    true => How::Stopped,
+                    false if sums && self.scenario.shortening == Shortening::Fails => How::Failed,
+                    false => How::Completed,
+                };
                 let Report::TaskEnded(mut end) = task_report(task.as_str(), *round, how) else { return Vec::new() };
-                end.said = "found".into();
+                end.said = if how == How::Completed { "found".into() } else { Text::default() };
                 vec![Command::Report(Report::TaskEnded(end))]
             }
             Effect::Expand { entry } => vec![Command::Report(self.expand(entry))],
@@ -264,7 +322,7 @@ impl<'a> World<'a> {
                 let words = (session.kept()[call] != "silent").then(|| Text::from("[shell done]"));
                 vec![Command::Report(Report::KeptEnded { call: call.clone(), words })]
             }
-            Effect::Subtask { .. } | Effect::StopTask { .. } | Effect::Conclude { .. } => Vec::new(),
+            Effect::Subtask { .. } | Effect::StopTask { .. } | Effect::Compact { .. } | Effect::Conclude { .. } => Vec::new(),
         }
     }
 
@@ -353,8 +411,9 @@ impl<'a> World<'a> {
                 }
                 calls
             }
-            Some(Say::Done) | None => &[][..],
+            Some(Say::Done | Say::Misshapen) | None => &[][..],
         };
+        let misshapen = matches!(self.scenario.script.get(said), Some(Say::Misshapen)).then(|| "no such field".to_owned());
         let calls: Vec<_> = calls
             .iter()
             .map(|(tool, input)| {
@@ -366,7 +425,7 @@ impl<'a> World<'a> {
             })
             .collect();
         let finish = if calls.is_empty() { Finish::Stop } else { Finish::Calls };
-        Report::Reply { step, parts: Vec::new(), calls, usage: Usage { output: 1, ..Usage::default() }, finish }
+        Report::Reply { step, parts: Vec::new(), calls, usage: Usage { output: 1, ..Usage::default() }, finish, misshapen }
     }
 
     /// What must hold when all is over, however often the process died.
@@ -414,6 +473,7 @@ impl<'a> World<'a> {
         assert_eq!(promised, ends, "{story}: every task ends once");
         assert!(kept.values().all(|times| *times == 1), "{story}: a call leaves one thing running: {kept:?}");
         assert_eq!(kept, over, "{story}: what was left running is over once");
+        self.check_length(story);
         let late = queued.keys().filter(|entry| entry.as_str().ends_with(".late")).count();
         // A reply that was torn before its call has asked nobody.
         let asked = self.scenario.name.contains("answered late") && 0 < self.count("asked");
@@ -433,6 +493,50 @@ impl<'a> World<'a> {
         for (call, times) in ran {
             let most = if repeatable.get(call) == Some(&true) { 3 } else { 1 };
             assert!(times <= most, "{story}: {call} ran {times} times");
+        }
+    }
+}
+
+impl World<'_> {
+    /// Every summary that was promised is written once or said to have failed, and whoever asked for one has it.
+    fn check_length(&self, story: &str) {
+        let (mut promised, mut written): (BTreeMap<u64, u32>, BTreeMap<u64, u32>) = Default::default();
+        let (mut asked, mut failures) = (Vec::new(), Vec::new());
+        // The provider finds it too long, and nothing was done about it yet.
+        let mut overflowed = false;
+        for record in &self.log {
+            match &record.event {
+                Event::Queued { entry } if entry.parts.iter().any(|part| matches!(part, Part::Compact { .. })) => {
+                    asked.push((&entry.id, record.seq));
+                }
+                Event::TaskStarted { spawn: Spawn { purpose: Some(Purpose::Compact { tail_from }), .. }, .. } => {
+                    *promised.entry(*tail_from).or_default() += 1;
+                    assert!(*tail_from < record.seq, "{story}: a summary of what is not said yet");
+                }
+                Event::Compacted { tail_from, .. } => *written.entry(*tail_from).or_default() += 1,
+                Event::CompactionFailed { .. } => failures.push(record.seq),
+                Event::StepStarted { took, .. } => {
+                    assert!(asked.iter().all(|(entry, _)| !took.contains(entry)), "{story}: who asks for a summary says nothing");
+                    assert!(!overflowed, "{story}: what was too long is sent again as it was");
+                }
+                _ => {}
+            }
+            match &record.event {
+                Event::StepFailed { failure: Some(ModelFailure::TooLong), retry_at: Some(_), .. } => overflowed = true,
+                // Somebody's word lets it be tried as it is.
+                Event::Compacted { .. } | Event::Pruned { .. } | Event::CompactionFailed { .. } => overflowed = false,
+                Event::Resumed { .. } | Event::Queued { .. } => overflowed = false,
+                _ => {}
+            }
+        }
+        assert!(promised.values().all(|times| *times == 1), "{story}: a summary is promised once: {promised:?}");
+        assert!(written.values().all(|times| *times == 1), "{story}: a summary is written once: {written:?}");
+        assert!(written.keys().all(|tail| promised.contains_key(tail)), "{story}: a summary that nobody promised: {written:?}");
+        let unwritten = promised.keys().filter(|tail| !written.contains_key(tail)).count();
+        assert!(unwritten <= failures.len(), "{story}: {unwritten} summaries came to nothing, {failures:?} were said to");
+        for (entry, seq) in asked {
+            let served = promised.keys().chain(&failures).any(|served| seq <= *served);
+            assert!(served, "{story}: {entry} asked for a summary, and nothing came of it");
         }
     }
 }
@@ -469,7 +573,18 @@ fn interrupt(session: &Session, hold: Hold, is: fn(&Session) -> bool) -> Option<
 }
 
 fn plain(name: &'static str, script: &'static [Say], letters: Vec<Letter>) -> Scenario {
-    Scenario { name, script, letters, asking: Asking::Open, looks: false, closing_at: None, fallbacks: &[], ends_after: ("created", 0) }
+    Scenario {
+        name,
+        script,
+        letters,
+        asking: Asking::Open,
+        looks: false,
+        closing_at: None,
+        fallbacks: &[],
+        ends_after: ("created", 0),
+        shortening: Shortening::Sums,
+        full_at: None,
+    }
 }
 
 fn tell(when: (&'static str, usize), command: fn(&Session) -> Option<Command>) -> Letter {
@@ -486,6 +601,9 @@ fn scenarios() -> Vec<Scenario> {
     all.extend(disturbed());
     all.extend(in_background());
     all.extend(stopped_in_background());
+    all.extend(too_long());
+    all.extend(summed_up_by_wish());
+    all.extend(beside_the_turn());
     all
 }
 
@@ -820,6 +938,141 @@ fn stopped_in_background() -> Vec<Scenario> {
     ]
 }
 
+/// Conversations that the run or the provider finds too long.
+fn too_long() -> Vec<Scenario> {
+    use ModelFailure::TooLong;
+    use Say::{After, Calls, Done};
+    use Shortening::{Cannot, Fails, Prunes};
+    const ROLLING: &[Say] = &[Calls(&[("touch", "1")]), After(1, TooLong, &[("touch", "2")]), Done];
+    let full =
+        |name, letters| Scenario { full_at: Some(1), ..plain(name, &[Calls(&[("touch", "1")]), Calls(&[("read", "2")]), Done], letters) };
+    let refused = |name, shortening| Scenario { shortening, ..plain(name, ROLLING, vec![go()]) };
+    let resume = || tell(("compaction_failed", 1), |session| session.hold().map(|_| Command::Resume { by: By::User }));
+    let let_go_on = |name, shortening| Scenario { shortening, ..plain(name, ROLLING, vec![go(), resume()]) };
+    vec![
+        full("the run sums it up in time", vec![go()]),
+        Scenario { shortening: Prunes, ..full("the run leaves out what calls printed", vec![go()]) },
+        Scenario { shortening: Fails, ..full("the run would sum it up, and that fails", vec![go()]) },
+        refused("the provider refuses it, and it is summed up", Shortening::Sums),
+        refused("the provider refuses it, and outputs are left out", Prunes),
+        let_go_on("the provider refuses it, and nobody can sum it up", Fails),
+        let_go_on("the provider refuses it, and there is nothing to leave out", Cannot),
+        Scenario {
+            shortening: Prunes,
+            ..plain(
+                "outputs are left out, that is not enough, and it is summed up",
+                &[Calls(&[("touch", "1")]), After(2, TooLong, &[("touch", "2")]), Done],
+                vec![go()],
+            )
+        },
+        plain(
+            "the provider refuses it twice, and somebody lets it go on",
+            &[Calls(&[("touch", "1")]), After(2, TooLong, &[("touch", "2")]), Done],
+            vec![go(), tell(("step_failed", 2), |session| session.hold().map(|_| Command::Resume { by: By::User }))],
+        ),
+        Scenario {
+            full_at: Some(3),
+            ..plain(
+                "it is summed up twice, and began in another session",
+                &[Calls(&[("touch", "1")]), After(1, TooLong, &[]), Calls(&[("read", "2")]), Done],
+                vec![
+                    tell(("configured", 1), |_| {
+                        let segments = vec![Segment { session: SessionId::new("ses_9"), from: 0, to: 7, pruned: false }];
+                        Some(Command::Fork { segments })
+                    }),
+                    tell(("forked", 1), |_| user("one")),
+                    tell(("ended", 1), |_| user("two")),
+                ],
+            )
+        },
+        full("words come while it is summed up", vec![go(), tell(("task_started", 1), |_| user("two"))]),
+        full(
+            "Esc while it is summed up, then a resume",
+            vec![
+                go(),
+                tell(("task_started", 1), |session| interrupt(session, Hold::Esc, Session::is_compacting)),
+                tell(("interrupted", 1), |session| session.hold().map(|_| Command::Resume { by: By::User })),
+            ],
+        ),
+        full(
+            "time is up while it is summed up, then new words",
+            vec![
+                go(),
+                tell(("task_started", 1), |session| {
+                    let (words, partial) = ("time is up".into(), Text::default());
+                    session.is_compacting().then_some(Command::Limit { limit: Limit::Time, words, partial, own: false })
+                }),
+                tell(("limit_reached", 1), |_| user("two")),
+            ],
+        ),
+    ]
+}
+
+fn please_sum_up(id: &str) -> Option<Command> {
+    let parts = vec![Part::Compact { words: "the numbers".into() }];
+    Some(Command::Say(Entry { parts, ..Entry::user(EntryId::new(id), "") }))
+}
+
+/// Conversations that the user wants summed up.
+fn summed_up_by_wish() -> Vec<Scenario> {
+    use Say::{Calls, Done};
+    use Shortening::{Cannot, Fails, Sums};
+    const TWO_TURNS: &[Say] = &[Calls(&[("touch", "1")]), Done, Done];
+    let at_rest = |name, shortening| {
+        let letters = vec![go(), tell(("ended", 1), |_| please_sum_up("sum")), tell(("ended", 2), |_| user("two"))];
+        Scenario { shortening, ..plain(name, TWO_TURNS, letters) }
+    };
+    let inside = |name, shortening| {
+        let letters = vec![go(), tell(("replied", 1), |_| please_sum_up("sum")), tell(("replied", 1), |_| user("two"))];
+        Scenario { shortening, ..plain(name, &[Calls(&[("touch", "1")]), Done], letters) }
+    };
+    vec![
+        at_rest("the user wants a summary at rest", Sums),
+        at_rest("the user wants a summary at rest, and it fails", Fails),
+        at_rest("the user wants a summary at rest of nothing", Cannot),
+        inside("the user wants a summary in a turn", Sums),
+        inside("the user wants a summary in a turn, and it fails", Fails),
+        inside("the user wants a summary in a turn of nothing", Cannot),
+        plain(
+            "Esc while a wished summary is written, then words",
+            TWO_TURNS,
+            vec![
+                go(),
+                tell(("ended", 1), |_| please_sum_up("sum")),
+                tell(("task_started", 1), |session| interrupt(session, Hold::Esc, Session::is_compacting)),
+                tell(("interrupted", 1), |_| user("two")),
+            ],
+        ),
+        plain(
+            "two wishes for a summary, one after the other",
+            TWO_TURNS,
+            vec![
+                go(),
+                tell(("ended", 1), |_| please_sum_up("sum")),
+                tell(("ended", 1), |_| please_sum_up("again")),
+                tell(("ended", 2), |_| user("two")),
+            ],
+        ),
+    ]
+}
+
+/// Titles, and answers without their shape.
+fn beside_the_turn() -> Vec<Scenario> {
+    use Say::{Calls, Done, Misshapen};
+    let entitle = |_: &Session| Some(Command::Retitle { title: "a better one".into() });
+    vec![
+        plain("a title is found in a turn", &[Calls(&[("touch", "1")]), Done], vec![go(), tell(("replied", 1), entitle)]),
+        plain("a title is found at rest", &[Done, Done], vec![go(), tell(("ended", 1), entitle), tell(("titled", 1), |_| user("two"))]),
+        plain("an answer without its shape, then one with it", &[Calls(&[("touch", "1")]), Misshapen, Done], vec![go()]),
+        plain(
+            "two answers without their shape, then new words",
+            &[Misshapen, Misshapen, Misshapen, Done],
+            vec![go(), tell(("ended", 1), |_| user("two"))],
+        ),
+        Scenario { closing_at: Some(1), ..plain("the last step without its shape", &[Calls(&[("touch", "1")]), Misshapen], vec![go()]) },
+    ]
+}
+
 /// The whole life of a scenario, with these deaths on the way.
 fn run<'a>(scenario: &'a Scenario, deaths: &[Death], story: &str) -> World<'a> {
     let mut world = World::new(scenario);
@@ -915,8 +1168,29 @@ fn the_scenarios_produce_every_event() {
             names.extend(run(&scenario, deaths, scenario.name).log.iter().map(|record| record.event.name()));
         }
     }
-    // Nothing makes these yet: forks, compaction and undo are later work, and nobody writes what it does not know.
-    let later = ["forked", "compacted", "reverted", "dreamt"];
+    // Nothing makes these yet: undo is later work, and nobody writes what it does not know.
+    let later = ["reverted", "dreamt"];
     let missing: Vec<String> = every_name().into_iter().filter(|name| !names.contains(name) && !later.contains(&name.as_str())).collect();
     assert_eq!(missing, Vec::<String>::new());
+}
+
+/// A fold that was saved at any place is the session, and goes on like it.
+#[test]
+fn a_saved_fold_goes_on_as_the_whole_log_would() {
+    let id = SessionId::new("ses_0");
+    for scenario in scenarios() {
+        let log = run(&scenario, &[Death::After(9)], scenario.name).log;
+        let whole = Session::fold(id.clone(), &log);
+        let mut session = Session::new(id.clone());
+        for at in 0..=log.len() {
+            let json = serde_json::to_string(&session).expect("a session is JSON");
+            let mut saved: Session = serde_json::from_str(&json).expect(&json);
+            assert_eq!(saved, session, "{}: saved at {at}", scenario.name);
+            log[at..].iter().for_each(|record| saved.apply(record));
+            assert_eq!(saved, whole, "{}: gone on from {at}", scenario.name);
+            if let Some(record) = log.get(at) {
+                session.apply(record);
+            }
+        }
+    }
 }

@@ -12,10 +12,11 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
-use common::{Counter, Dice, created, play::task_report, rules, spawn, wanted};
+use common::{Counter, Dice, created, internal, play::task_report, rules, spawn, wanted};
 use posse_session::{
     Asking, BatchId, By, CallId, CallState, Command, Draft, Effect, EffectKey, Entry, EntryId, Event, Finish, Given, Hold, How, Ids, Kind,
-    OpenCall, OpenTask, Outcome, Permit, Record, Report, Rules, Session, SessionId, Source, Spawn, Text, Timestamp, To, Usage,
+    ModelFailure, OpenCall, OpenTask, Outcome, Part, Permit, Purpose, Record, Report, Rules, Session, SessionId, Source, Spawn, Text,
+    Timestamp, To, Usage,
 };
 
 /// Played by every run of the tests; more by `POSSE_SEEDS`.
@@ -63,6 +64,12 @@ struct Crashed;
 /// What a reply of the parent may call; the more often it is here, the more often it is called.
 const TOOLS: [&str; 14] =
     ["agent", "launch", "agent", "launch", "dream", "again", "again", "await", "await", "message", "message", "output", "halt", "keep"];
+
+/// The run finds the parent's conversation too long once in so many turns of it.
+const FULL_ONCE_IN: u64 = 9;
+
+/// The provider refuses a conversation as too long once in so many answers.
+const REFUSED_ONCE_IN: u64 = 12;
 
 /// Its call is open until a task is recorded, or its end: the tool itself says nothing.
 fn is_delegation(tool: &str) -> bool {
@@ -174,7 +181,8 @@ impl<'a> World<'a> {
         commands.extend(node.letters.iter().cloned());
         commands.append(&mut node.heard);
         let letters = node.letters.len();
-        let draft = self.draft(at, commands, true);
+        let is_full = at == PARENT && self.dice.once_in(FULL_ONCE_IN);
+        let draft = self.draft(at, commands, true, is_full);
         if draft.is_empty() {
             self.nodes[at].letters.drain(..letters);
             return Ok(());
@@ -184,7 +192,7 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    fn draft(&self, at: usize, commands: Vec<Command>, begins: bool) -> Draft {
+    fn draft(&self, at: usize, commands: Vec<Command>, begins: bool, is_full: bool) -> Draft {
         let given = Given {
             now: Timestamp(0),
             ids: &self.ids,
@@ -197,6 +205,7 @@ impl<'a> World<'a> {
             grants: &[],
             looks: false,
             fallbacks: &[],
+            compacts: true,
         };
         let mut draft = self.nodes[at].session.draft(BatchId::new(self.ids.fresh("evt_")), Timestamp(0));
         for command in commands {
@@ -215,10 +224,37 @@ impl<'a> World<'a> {
         }
         if begins {
             for effect in draft.session().owed() {
-                draft.begin(&effect, Permit::default(), Vec::new(), &given);
+                let begins = matches!(effect, Effect::CallModel { .. }) && !draft.session().has_begun(&effect);
+                match effect {
+                    Effect::Compact { entry } => draft.decide(self.sum_up(draft.session(), entry), &given),
+                    _ if begins && is_full && draft.session().compaction().rounds == 0 && !draft.session().compaction().failed => {
+                        draft.decide(self.sum_up(draft.session(), None), &given);
+                    }
+                    effect => {
+                        // Who only answers is told with every step that it calls nothing.
+                        let closing = draft.session().only_answers();
+                        draft.begin(&effect, Permit { closing, ..Permit::default() }, Vec::new(), &given);
+                    }
+                }
             }
         }
         draft
+    }
+
+    fn sum_up(&self, session: &Session, took: Option<EntryId>) -> Command {
+        let tail_from = session.head();
+        // Now and then there is nothing to sum up.
+        if tail_from.is_multiple_of(7) {
+            return Command::LeaveUncompacted { why: "nothing of it can be left out".into(), took };
+        }
+        let segments = session.segments_until(tail_from);
+        let spawn = internal(&self.ids.fresh("msg_"), Purpose::Compact { tail_from }, segments);
+        Command::Compact { task: SessionId::new(self.ids.fresh("ses_")), spawn: Box::new(spawn), took }
+    }
+
+    /// The task of this session that does something for the user or the model.
+    fn works(&self, at: usize, task: &SessionId) -> bool {
+        self.nodes[at].session.tasks().get(task).is_some_and(|open| open.purpose.is_none())
     }
 
     fn child(&self, task: &SessionId) -> Option<usize> {
@@ -334,7 +370,12 @@ impl<'a> World<'a> {
                 let hold = if hold == Hold::Esc { Hold::StoppedByModel } else { hold };
                 self.nodes[child].letters.push(Command::Interrupt { by, hold, partial: Text::default() });
             }
-            Effect::Expand { .. } | Effect::Subtask { .. } | Effect::Look { .. } | Effect::Conclude { .. } => {}
+            // The append that refused the call of one who only answers was torn before the refusal: it is refused again.
+            Effect::Look { call } => {
+                let (call, look) = (call.clone(), Err("no tool can be called here".to_owned()));
+                self.nodes[at].heard.push(Command::Report(Report::Looked { call, input: Text::default(), look, by: String::new() }));
+            }
+            Effect::Expand { .. } | Effect::Subtask { .. } | Effect::Compact { .. } | Effect::Conclude { .. } => {}
             Effect::Mind { call } => {
                 let words = self.dice.once_in(2).then(|| Text::from("[shell done]"));
                 self.nodes[at].heard.push(Command::Report(Report::KeptEnded { call: call.clone(), words }));
@@ -347,7 +388,7 @@ impl<'a> World<'a> {
     /// What calls do to tasks that they did not start, and what they leave running.
     fn delegate(&mut self, at: usize, call: &CallId, tool: &str) -> Option<Vec<Command>> {
         let done = Command::Report(Report::CallFinished { call: call.clone(), outcome: Outcome::done("ok") });
-        let open: Vec<SessionId> = self.nodes[at].session.tasks().keys().cloned().collect();
+        let open: Vec<SessionId> = self.nodes[at].session.tasks().keys().filter(|task| self.works(at, task)).cloned().collect();
         let one = if open.is_empty() { None } else { Some(open[self.dice.roll(open.len() as u64) as usize].clone()) };
         Some(match (tool, one) {
             ("await", Some(task)) => vec![Command::Await { call: call.clone(), task, until: None }],
@@ -394,6 +435,10 @@ impl<'a> World<'a> {
             _ => None,
         })?;
         let child = &self.nodes[self.child(&ended)?].session;
+        // Nobody speaks to whoever has summed something up.
+        if child.only_answers() {
+            return None;
+        }
         let round = child.round();
         let next = if round.open { round.number } else { round.number + 1 };
         // A key that was used already would be another promise's.
@@ -415,12 +460,26 @@ impl<'a> World<'a> {
         if let Some((how, reply, usage)) = self.nodes[child].end_of(&words.id) {
             let result = Text::from(format!("{task} {how:?} {reply:?}"));
             let Report::TaskEnded(mut end) = task_report(task.as_str(), round, how) else { return Ok(()) };
+            // Who has ended without an answer has said nothing.
+            end.said = if reply.is_some() { result.clone() } else { Text::default() };
             (end.result, end.notice, end.usage) = (result.clone(), result, usage);
             self.nodes[at].heard.push(Command::Report(Report::TaskEnded(end)));
             self.nodes[at].done.push(EffectKey::Watch(task.clone(), round));
         } else if !self.nodes[child].told.contains(&words.id) {
-            let create = Command::Create(Box::new(created(Kind::Task, "ses_p", Some("ses_p"), vec![self.rules.clone()])));
-            let draft = self.draft(child, vec![create, Command::Say(words)], false);
+            let open = &self.nodes[at].session.tasks()[task];
+            let fork = match &self.nodes[at].log[open.seq as usize - 1].event {
+                Event::TaskStarted { spawn, .. } => spawn.fork.clone(),
+                _ => None,
+            };
+            let kind = if open.purpose.is_some() { Kind::Internal } else { Kind::Task };
+            let mut birth = created(kind, "ses_p", Some("ses_p"), vec![self.rules.clone()]);
+            if let Event::Created { recipe, .. } = &mut birth {
+                recipe.only_answers = open.purpose.is_some();
+            }
+            let mut first = vec![Command::Create(Box::new(birth))];
+            first.extend(fork.map(|fork| Command::Fork { segments: fork.segments }));
+            first.push(Command::Say(words));
+            let draft = self.draft(child, first, false, false);
             self.append(child, draft)?;
         } else {
             self.nodes[child].open();
@@ -428,8 +487,17 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    fn reply(&self, at: usize, step: u64) -> Report {
+    fn reply(&mut self, at: usize, step: u64) -> Report {
         let said = self.nodes[at].replies;
+        let refused = match self.nodes[at].session.only_answers() {
+            // Whoever sums up may find that its model is gone.
+            true => self.dice.once_in(4).then_some(ModelFailure::Auth),
+            false => (at == PARENT && self.dice.once_in(REFUSED_ONCE_IN)).then_some(ModelFailure::TooLong),
+        };
+        if let Some(failure) = refused {
+            let (words, partial) = ("it is refused".to_owned(), Text::default());
+            return Report::ModelFailed { step, failure, words, retry_after: None, partial, usage: Usage::default() };
+        }
         let tools: &[&str] =
             if at == PARENT { self.script.get(said).map_or(&[], Vec::as_slice) } else { [&["touch"][..], &["read"], &[]][said.min(2)] };
         let call = |tool: &&str| {
@@ -443,7 +511,7 @@ impl<'a> World<'a> {
         };
         let calls: Vec<_> = tools.iter().map(call).collect();
         let finish = if calls.is_empty() { Finish::Stop } else { Finish::Calls };
-        Report::Reply { step, parts: Vec::new(), calls, usage: Usage { output: 1, ..Usage::default() }, finish }
+        Report::Reply { step, parts: Vec::new(), calls, usage: Usage { output: 1, ..Usage::default() }, finish, misshapen: None }
     }
 
     /// Somebody at a screen does something, to whatever is there.
@@ -458,7 +526,13 @@ impl<'a> World<'a> {
         let lapses = |call: &&OpenCall| matches!(&call.state, CallState::Waiting { task } if parent.tasks().get(task).is_some_and(|task| !task.foreground));
         let waits = parent.calls().iter().find(lapses).map(|open| open.call.clone());
         let stop = |hold| Command::Interrupt { by: By::User, hold, partial: Text::default() };
-        let (to, letter) = match (self.dice.roll(11), task, child) {
+        let parts = vec![Part::Compact { words: Text::default() }];
+        let sum_up = Command::Say(Entry { parts, ..Entry::user(EntryId::new(self.ids.fresh("msg_")), "") });
+        let summed = task.as_ref().is_some_and(|task| !self.works(PARENT, task));
+        let (to, letter) = match (self.dice.roll(13), task, child) {
+            (11, _, _) => (PARENT, sum_up),
+            // Nobody speaks to whoever sums it up, or lets it go on when it was stopped.
+            (5 | 6 | 12, _, _) if summed => (PARENT, esc),
             (8 | 9, _, _) if waits.is_some() => {
                 let outcome = Outcome::done("it still runs");
                 (PARENT, waits.map_or(Command::Resume { by: By::User }, |call| Command::Lapse { call, outcome }))
@@ -480,7 +554,7 @@ impl<'a> World<'a> {
     fn live(&mut self) -> Result<(), Crashed> {
         if self.nodes[PARENT].session.head() == 0 {
             let create = Command::Create(Box::new(created(Kind::Root, "ses_p", None, Vec::new())));
-            let draft = self.draft(PARENT, vec![create], false);
+            let draft = self.draft(PARENT, vec![create], false, false);
             self.append(PARENT, draft)?;
         }
         self.nodes[PARENT].open();
@@ -488,10 +562,16 @@ impl<'a> World<'a> {
             let Some(next) = self.pick() else {
                 // A person comes by in the end and lets everything go on that was held.
                 let resume = Command::Resume { by: By::User };
-                if self.draft(PARENT, vec![resume.clone()], false).is_empty() {
+                // Who is waited for and was stopped by a person before it heard its words is let go on first.
+                let waits = |at: &usize| {
+                    let child = &self.nodes[*at].session;
+                    self.nodes[PARENT].session.tasks().contains_key(child.id()) && !child.queue().is_empty() && child.hold().is_some()
+                };
+                let held = (1..self.nodes.len()).find(waits).unwrap_or(PARENT);
+                if self.draft(held, vec![resume.clone()], false, false).is_empty() {
                     return Ok(());
                 }
-                self.nodes[PARENT].letters.push(resume);
+                self.nodes[held].letters.push(resume);
                 continue;
             };
             match next {
@@ -540,11 +620,10 @@ impl<'a> World<'a> {
                     let child = &self.nodes[self.child(task).expect("a task that ended exists")];
                     let entry = spawned.get(&(task, *round)).expect("it was promised");
                     let (ended, reply, _) = child.end_of(entry).expect("its own log says so");
-                    assert_eq!(
-                        (*how, result),
-                        (ended, &Text::from(format!("{task} {ended:?} {reply:?}"))),
-                        "the child's word is the truth"
-                    );
+                    let said = Text::from(format!("{task} {ended:?} {reply:?}"));
+                    // What internal work said is in the fact that it led to, or nowhere.
+                    let result = if *to == To::Internal && result.is_blank() { &said } else { result };
+                    assert_eq!((*how, result), (ended, &said), "the child's word is the truth");
                 }
                 Event::Queued { entry } => *notices.entry(&entry.id).or_insert(0) += 1,
                 Event::StepStarted { took, .. } => took.iter().for_each(|id| *taken.entry(id).or_insert(0) += 1),
@@ -562,6 +641,7 @@ impl<'a> World<'a> {
         assert_eq!(promised, ends, "every promise ends once");
         assert!(notices.values().all(|times| *times == 1), "nothing comes twice: {notices:?}");
         assert_eq!(notices, taken, "every notice is heard once");
+        self.check_summaries();
         let mut ran = self.ran.clone();
         ran.sort();
         ran.dedup();
@@ -594,6 +674,39 @@ impl<'a> World<'a> {
                 assert!(times <= most, "{call} ran {times} times");
             }
         }
+    }
+}
+
+impl World<'_> {
+    /// Every summary that was promised is what its child wrote, once; without one it is said that it failed.
+    fn check_summaries(&self) {
+        let parent = &self.nodes[PARENT];
+        let mut failures = parent.log.iter().filter(|record| matches!(record.event, Event::CompactionFailed { .. })).count();
+        let mut last = 0;
+        for record in &parent.log {
+            let Event::TaskStarted { task, spawn, .. } = &record.event else { continue };
+            let Some(Purpose::Compact { tail_from }) = spawn.purpose else { continue };
+            assert!(last < tail_from, "each summary reaches further than the one before");
+            let child = &self.nodes[self.child(task).expect("it was made")];
+            let (how, reply, _) = child.end_of(&spawn.entry).expect("it has ended");
+            let written: Vec<&Text> = parent.log.iter().filter_map(|record| summary_to(record, tail_from)).collect();
+            if matches!(how, How::Completed) && reply.is_some() {
+                assert_eq!(written, [&Text::from(format!("{task} {how:?} {reply:?}"))], "a summary is what was written, once");
+                last = tail_from;
+            } else {
+                assert!(written.is_empty(), "{how:?} is no summary");
+                assert!(0 < failures, "it failed, and nobody said so");
+                failures -= 1;
+            }
+            assert!(child.log.iter().all(|record| !matches!(record.event, Event::CallStarted { .. })), "who sums up calls nothing");
+        }
+    }
+}
+
+fn summary_to(record: &Record, to: u64) -> Option<&Text> {
+    match &record.event {
+        Event::Compacted { summary, tail_from, .. } if *tail_from == to => Some(summary),
+        _ => None,
     }
 }
 
@@ -648,6 +761,11 @@ fn play(seed: u64, rules: &Rules, seen: &mut Seen) {
             Event::Interrupted { hold: Hold::TakeOvers, .. } => seen.note("held by take-overs", 1),
             Event::Interrupted { .. } => seen.note("interrupted", 1),
             Event::CallFinished { outcome: Outcome::Lost { .. }, .. } => seen.note("lost", 1),
+            Event::Compacted { .. } => seen.note("summed up", 1),
+            Event::CompactionFailed { .. } => seen.note("not summed up", 1),
+            Event::StepFailed { failure: Some(ModelFailure::TooLong), retry_at: Some(_), .. } => seen.note("too long, tried again", 1),
+            Event::StepFailed { failure: Some(ModelFailure::TooLong), retry_at: None, .. } => seen.note("too long for good", 1),
+            Event::Queued { entry } if matches!(entry.parts[..], [Part::Compact { .. }]) => seen.note("a summary is wished for", 1),
             _ => {}
         }
     }
@@ -703,6 +821,11 @@ fn check_seen(seen: &Seen) {
         "lost",
         "second round",
         "stopped before its first step",
+        "summed up",
+        "not summed up",
+        "too long, tried again",
+        "too long for good",
+        "a summary is wished for",
     ];
     for what in expected {
         assert!(10 < seen.0.get(what).copied().unwrap_or(0), "{what} hardly ever happens: {:?}", seen.0);

@@ -154,6 +154,7 @@ fn given(play: &Play) -> posse_session::Given<'_> {
         grants: &[],
         looks: false,
         fallbacks: &[],
+        compacts: true,
     }
 }
 
@@ -675,6 +676,7 @@ fn a_long_input_repeats_whether_or_not_it_left_for_a_blob() {
             calls: vec![wanted(&format!("c{number}"), "touch", &long)],
             usage: Usage::default(),
             finish: Finish::Calls,
+            misshapen: None,
         };
         play.decide(Command::Report(reply));
         if number == 2 {
@@ -736,7 +738,7 @@ fn limits_end_a_turn() {
     facts(&[
         ("say; step closing", "step 0 [e1] closing +1"),
         ("say; step closing; reply", "replied 0, limit steps"),
-        ("say; step closing; reply +touch", "replied 1, called c1 -, c1 denied, limit steps"),
+        ("say; step closing; reply +touch", "replied 1, called c1 deny, c1 denied, limit steps"),
         ("say; step; limit", "step dropped, limit time"),
         ("say; step; reply +touch +ask; start; limit", "limit time, c2 cancelled"),
         ("say; step; reply +agent; start; spawn t1; limit", "limit time, t1 stopped by kernel"),
@@ -896,8 +898,8 @@ fn edited(length: u64, edits: &[(u64, Event)]) -> Session {
 
 #[test]
 fn a_transcript_is_a_list_of_segments() {
-    let compacted = |tail_from| Event::Compacted { summary: "so far".into(), tail_from };
-    let forked = Event::Forked { segments: vec![Segment { session: SessionId::new("p"), from: 0, to: 7 }] };
+    let compacted = |tail_from| Event::Compacted { summary: "so far".into(), tail_from, verbatim: Default::default() };
+    let forked = Event::Forked { segments: vec![Segment { session: SessionId::new("p"), from: 0, to: 7, pruned: false }] };
     let reverted = |to| Event::Reverted { to };
     type Edits = Vec<(u64, Event)>;
     let rows: Vec<(u64, Edits, &str)> = vec![
@@ -908,9 +910,9 @@ fn a_transcript_is_a_list_of_segments() {
         // The summary's own record, the tail, and what came after.
         (12, vec![(10, compacted(6))], "(9,10] (6,9] (10,12]"),
         (10, vec![(10, compacted(9))], "(9,10]"),
-        // A second summary says what the first said, unless the first is in its tail.
+        // A second summary says what the first said, wherever its tail begins.
         (20, vec![(10, compacted(6)), (18, compacted(15))], "(17,18] (15,17] (18,20]"),
-        (20, vec![(10, compacted(6)), (18, compacted(8))], "(17,18] (9,10] (8,9] (10,17] (18,20]"),
+        (20, vec![(10, compacted(6)), (18, compacted(8))], "(17,18] (8,9] (10,17] (18,20]"),
         // A fork's inheritance is summed up with the rest.
         (12, vec![(2, forked.clone()), (10, compacted(6))], "(9,10] (6,9] (10,12]"),
         (9, vec![(8, reverted(4))], "(0,4] (8,9]"),
@@ -931,7 +933,7 @@ fn a_fork_owes_none_of_its_parents_work() {
     let parent = Play::of("say; step; say; reply +touch +ask");
     let at = parent.session.last_reply().expect("a reply");
     let mut fork = Session::new(SessionId::new("ses_f"));
-    let segments = vec![Segment { session: parent.session.id().clone(), from: 0, to: at }];
+    let segments = vec![Segment { session: parent.session.id().clone(), from: 0, to: at, pruned: false }];
     fork.apply(&record(1, created(Kind::Fork, "ses_0", Some("ses_0"), Vec::new())));
     fork.apply(&record(2, Event::Forked { segments: segments.clone() }));
     assert_eq!((fork.owed(), fork.is_settled(), fork.calls().len(), fork.queue().len()), (Vec::new(), true, 0, 0));
@@ -1049,6 +1051,7 @@ fn the_parts_of_a_reply_keep_their_places() {
         calls: vec![wanted("c1", "touch", "{}")],
         usage: Usage::default(),
         finish: Finish::Calls,
+        misshapen: None,
     };
     play.decide(Command::Report(reply));
     assert!(matches!(&play.facts[0], Event::Replied { parts: kept, .. } if *kept == parts));

@@ -233,6 +233,7 @@ fn what_was_granted_is_a_thing_and_no_pattern() {
         calls: vec![wanted],
         usage: Default::default(),
         finish: posse_session::Finish::Calls,
+        misshapen: None,
     };
     play.decide(Command::Report(reply));
     assert_eq!(play.last_facts(), "replied 1, called c9 ask, asked c9 bare");
@@ -255,7 +256,14 @@ fn call_touching(play: &mut Play, call: &str, touches: Vec<Touch>) {
     wanted.look = Ok(posse_session::Look { touches, ..Default::default() });
     let step = play.session.step().expect("a step").step;
     let (calls, finish) = (vec![wanted], posse_session::Finish::Calls);
-    play.decide(Command::Report(posse_session::Report::Reply { step, parts: Vec::new(), calls, usage: Default::default(), finish }));
+    play.decide(Command::Report(posse_session::Report::Reply {
+        step,
+        parts: Vec::new(),
+        calls,
+        usage: Default::default(),
+        finish,
+        misshapen: None,
+    }));
 }
 
 fn asked_decision(play: &Play) -> Decision {
@@ -302,6 +310,7 @@ fn a_wider_yes_settles_only_what_it_covers_whole() {
         calls: calls.to_vec(),
         usage: Default::default(),
         finish,
+        misshapen: None,
     }));
     play.run("yes session");
     assert_eq!(play.last_facts(), "answered c1 yes by user");
@@ -376,7 +385,14 @@ fn a_poll_may_be_repeated() {
         let look = posse_session::Look { touches: vec![Touch::new("touch", "x")], polls, ..Default::default() };
         let calls = vec![posse_session::Wanted { look: Ok(look), ..common::wanted("c4", "touch", "x") }];
         let (step, finish) = (play.session.step().expect("a step").step, posse_session::Finish::Calls);
-        play.decide(Command::Report(posse_session::Report::Reply { step, parts: Vec::new(), calls, usage: Default::default(), finish }));
+        play.decide(Command::Report(posse_session::Report::Reply {
+            step,
+            parts: Vec::new(),
+            calls,
+            usage: Default::default(),
+            finish,
+            misshapen: None,
+        }));
         assert_eq!(play.last_facts(), expected);
     }
 }

@@ -14,4 +14,4 @@ mod sqlite;
 pub use error::OpenError;
 pub use memory::{Fault, Memory};
 pub use outputs::Outputs;
-pub use sqlite::Sqlite;
+pub use sqlite::{Backup, BackupError, Salvaged, Sqlite};

@@ -14,11 +14,11 @@ use std::{
 
 use posse_session::{
     Append, AppendError, BatchId, BoxFuture, Epoch, Hash, Inbox, Lease, LeaseError, LetterId, Log, Ownership, Posted, ReadError, Record,
-    Seq, SessionId, Summary,
+    SavedFold, Seq, SessionId, Summary,
 };
 use tokio::sync::watch;
 
-use crate::ready::{Ready, Standing, Verdict, judge};
+use crate::ready::{Ready, Standing, Verdict, judge, leans_on, still_needed};
 
 /// How appends go wrong, from the `after + 1`st on, until the fault is changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -85,6 +85,7 @@ struct Kept {
     records: Vec<Record>,
     summary: Summary,
     blobs: BTreeSet<Hash>,
+    fold: Option<SavedFold>,
 }
 
 impl Default for Memory {
@@ -235,6 +236,14 @@ impl Contents {
         kept.blobs.extend(append.blobs.iter().map(|(hash, _)| hash.clone()).chain(known));
     }
 
+    /// Sessions of other trees that show records of this one.
+    fn forks_of(&self, root: &SessionId) -> Vec<SessionId> {
+        let is_shown = |session: &SessionId| self.sessions.get(session).is_some_and(|kept| kept.root == *root);
+        let shows = |kept: &Kept| kept.records.iter().flat_map(|record| leans_on(&record.event)).any(is_shown);
+        let others = self.sessions.iter().filter(|(_, kept)| kept.root != *root && shows(kept));
+        others.map(|(session, _)| session.clone()).collect()
+    }
+
     fn remove(&mut self, root: &SessionId) {
         let gone: Vec<Kept> = self.sessions.extract_if(.., |_, kept| kept.root == *root).map(|(_, kept)| kept).collect();
         for hash in gone.iter().flat_map(|kept| &kept.blobs) {
@@ -248,7 +257,13 @@ impl Contents {
 
 impl Kept {
     fn new(append: &Append) -> Self {
-        Self { root: append.root.clone(), records: Vec::new(), summary: Summary::new(append.session.clone()), blobs: BTreeSet::new() }
+        Self {
+            root: append.root.clone(),
+            records: Vec::new(),
+            summary: Summary::new(append.session.clone()),
+            blobs: BTreeSet::new(),
+            fold: None,
+        }
     }
 
     fn head(&self) -> Seq {
@@ -303,11 +318,29 @@ impl Log for Memory {
         })
     }
 
+    fn save_fold(&self, fold: SavedFold) -> BoxFuture<'_, Result<(), AppendError>> {
+        Box::pin(async move {
+            // A cache is not an act: a copy after a crash has none, and must do without.
+            if let Some(kept) = self.state().contents.sessions.get_mut(&fold.session) {
+                kept.fold = Some(fold);
+            }
+            Ok(())
+        })
+    }
+
+    fn saved_fold<'a>(&'a self, session: &'a SessionId) -> BoxFuture<'a, Result<Option<SavedFold>, ReadError>> {
+        Box::pin(async move { Ok(self.state().contents.sessions.get(session).and_then(|kept| kept.fold.clone())) })
+    }
+
     fn remove<'a>(&'a self, owner: &'a Ownership) -> BoxFuture<'a, Result<u64, AppendError>> {
         Box::pin(async move {
             let mut state = self.state();
             if state.contents.epochs.get(&owner.root) != Some(&owner.epoch) {
                 return Err(AppendError::Moved { head: 0 });
+            }
+            let forks = state.contents.forks_of(&owner.root);
+            if !forks.is_empty() {
+                return Err(still_needed(&owner.root, &forks));
             }
             let before = state.contents.sessions.len();
             state.perform(Act::Remove(owner.root.clone()));

@@ -3,10 +3,10 @@
 //! Shared by all stores so that they agree on what is refused. Made by the caller's task, not by the writer thread:
 //! turning events into JSON is most of the work of an append and needs no lock.
 
-use posse_session::{Append, AppendError, BatchId, EVENT_BYTES_MAX, Epoch, Seq, SessionId};
+use posse_session::{Append, AppendError, BatchId, EVENT_BYTES_MAX, Epoch, Event, Seq, SessionId};
 
 /// The hex digits of a BLAKE3 hash, which is what blobs are named by.
-const HASH_CHARS: usize = 64;
+pub(crate) const HASH_CHARS: usize = 64;
 
 pub(crate) struct Ready {
     pub(crate) append: Append,
@@ -42,8 +42,21 @@ impl Ready {
 
 /// Every quoted string that could be a blob's hash. Looking at the JSON rather than at known fields keeps the blobs of
 /// events that a later version wrote; a string that only looks like a hash finds no blob and costs nothing.
-fn hashes_in(body: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn hashes_in(body: &str) -> impl Iterator<Item = &str> {
     body.split('"').filter(|piece| piece.len() == HASH_CHARS && piece.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')))
+}
+
+/// The sessions whose records are shown as part of the one this event is in: they must outlive it.
+pub(crate) fn leans_on(event: &Event) -> impl Iterator<Item = &SessionId> {
+    let segments = if let Event::Forked { segments } = event { &segments[..] } else { &[] };
+    segments.iter().map(|segment| &segment.session)
+}
+
+/// Why a tree is not removed; `forks` are those that show its records.
+pub(crate) fn still_needed(root: &SessionId, forks: &[SessionId]) -> AppendError {
+    let names: Vec<&str> = forks.iter().map(SessionId::as_str).collect();
+    let (forks, need, them) = if names.len() == 1 { ("a fork", "needs", "it") } else { ("forks", "need", "them") };
+    AppendError::Unavailable(format!("{forks} of {root} still {need} its records: remove {them} first ({})", names.join(", ")))
 }
 
 /// Where a session's log and its tree stand when an append arrives.

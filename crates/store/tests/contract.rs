@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use posse_session::{
     Answer, AppendError, AskId, BatchId, By, CallId, Decision, EVENT_BYTES_MAX, Event, Grant, LeaseError, LetterId, Posted, ReadError,
-    Record, Scope, SessionId, Summary, Touch, Verdict,
+    Record, SavedFold, Scope, SessionId, Summary, Touch, Verdict,
 };
 use posse_store::{Memory, Sqlite};
 use serde_json::json;
@@ -289,6 +289,58 @@ async fn removing_a_tree_keeps_what_others_use(store: &dyn Store) {
     assert_eq!(again.append(vec![created("ses_a")]).await, 1);
 }
 
+async fn what_a_fork_shows_is_not_removed(store: &dyn Store) {
+    let (text, kept) = blob(b"a long text that the fork shows too");
+    let mut shown = Owner::of(store, "ses_a").await;
+    let mut append = shown.draft(vec![created("ses_a"), queued(text)]);
+    append.blobs.push(kept.clone());
+    shown.send(append).await.unwrap();
+    // A fork of the same tree goes with it and is in nobody's way.
+    shown.switch_to("ses_a_fork").await;
+    shown.append(vec![created("ses_a"), forked(&["ses_a"])]).await;
+    let mut fork = Owner::of(store, "ses_b").await;
+    fork.append(vec![created("ses_b"), forked(&["ses_a", "ses_gone"]), queued("and on")]).await;
+    let mut fork_of_fork = Owner::of(store, "ses_c").await;
+    fork_of_fork.append(vec![created("ses_c"), forked(&["ses_a", "ses_b"])]).await;
+
+    let refused = store.remove(&shown.owned).await;
+    assert!(
+        matches!(&refused, Err(AppendError::Unavailable(words)) if words.contains("ses_b, ses_c") && words.contains("ses_a")),
+        "{refused:?}"
+    );
+    assert_eq!(read_all(store, "ses_a").await.len(), 2);
+    assert_eq!(store.blob(&kept.0).await.unwrap(), kept.1);
+    assert!(store.remove(&fork.owned).await.is_err(), "its own fork needs it");
+    assert_eq!(store.remove(&fork_of_fork.owned).await.unwrap(), 1);
+    assert_eq!(store.remove(&fork.owned).await.unwrap(), 1);
+    assert_eq!(store.remove(&shown.owned).await.unwrap(), 2);
+    assert!(matches!(store.blob(&kept.0).await, Err(ReadError::Missing)));
+}
+
+fn forked(sessions: &[&str]) -> Event {
+    let segments: Vec<_> = sessions.iter().map(|session| json!({"session": session, "from": 0, "to": 2})).collect();
+    serde_json::from_value(json!({"type": "forked", "segments": segments})).unwrap()
+}
+
+async fn a_fold_is_kept_until_the_next_and_goes_with_its_session(store: &dyn Store) {
+    let fold = |session: &str, seq: u64, body: &[u8]| SavedFold { session: id(session), seq, version: 7, body: body.into() };
+    // Nobody knows this session: that is no error, and nothing is kept.
+    store.save_fold(fold("ses_a", 1, b"too early")).await.unwrap();
+    assert_eq!(store.saved_fold(&id("ses_a")).await.unwrap(), None);
+    let mut owner = Owner::of(store, "ses_a").await;
+    owner.append(vec![created("ses_a"), queued("one")]).await;
+    assert_eq!(store.saved_fold(&id("ses_a")).await.unwrap(), None);
+    store.save_fold(fold("ses_a", 1, b"first")).await.unwrap();
+    let second = SavedFold { version: 8, ..fold("ses_a", 2, &vec![7; 200_000]) };
+    store.save_fold(second.clone()).await.unwrap();
+    assert_eq!(store.saved_fold(&id("ses_a")).await.unwrap(), Some(second));
+    assert_eq!(store.saved_fold(&id("ses_b")).await.unwrap(), None);
+    // It is beside the log, not in it.
+    assert_eq!(owner.append(vec![queued("two")]).await, 3);
+    store.remove(&owner.owned).await.unwrap();
+    assert_eq!(store.saved_fold(&id("ses_a")).await.unwrap(), None);
+}
+
 async fn only_the_owner_removes(store: &dyn Store) {
     let mut old = Owner::of(store, "ses_a").await;
     old.append(vec![created("ses_a")]).await;
@@ -400,6 +452,8 @@ contract! {
     asks_and_lasting_answers_are_found_quickly
     removing_a_tree_keeps_what_others_use
     only_the_owner_removes
+    what_a_fork_shows_is_not_removed
+    a_fold_is_kept_until_the_next_and_goes_with_its_session
     facts_of_a_later_version_are_kept_as_they_came
     sessions_write_at_the_same_time
     a_loser_does_not_harm_its_neighbours

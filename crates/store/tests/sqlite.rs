@@ -171,35 +171,37 @@ fn a_newer_file_is_refused_and_left_alone() {
     drop(open(folder.path()));
     raw(folder.path()).pragma_update(None, "user_version", 99).unwrap();
     let error = Sqlite::open(folder.path()).err().expect("it is refused");
-    assert!(matches!(&error, OpenError::Newer { found: 99, known: 1, .. }));
+    assert!(matches!(&error, OpenError::Newer { found: 99, known: 2, .. }));
     assert!(error.to_string().contains("posse.db") && error.to_string().contains("update posse"), "{error}");
 }
 
 #[test]
-fn other_files_are_refused_by_name() {
+fn a_database_of_another_program_is_refused_by_name() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("posse.db");
-    fs::write(&path, "this is a letter to my aunt, and no database at all. ".repeat(100)).unwrap();
-    let error = Sqlite::open(folder.path()).err().expect("it is refused");
-    assert!(matches!(&error, OpenError::NotADatabase { path: named } if *named == path), "{error}");
-    fs::remove_file(&path).unwrap();
     raw(folder.path()).execute_batch("PRAGMA application_id = 7; CREATE TABLE mine (x)").unwrap();
+    let before = fs::read(&path).unwrap();
     assert!(matches!(Sqlite::open(folder.path()), Err(OpenError::Foreign { .. })));
+    assert_eq!(fs::read(&path).unwrap(), before);
     // A folder that cannot be: part of its path is a file.
     assert!(matches!(Sqlite::open(path.join("below")), Err(OpenError::Io { .. })));
 }
 
-#[test]
-fn a_damaged_header_page_is_found_at_open() {
+/// "Delete the caches and restart" is no loss.
+#[tokio::test]
+async fn folds_may_be_deleted_at_any_time() {
     let folder = tempfile::tempdir().unwrap();
-    drop(open(folder.path()));
-    raw(folder.path()).execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
-    let path = folder.path().join("posse.db");
-    let mut bytes = fs::read(&path).unwrap();
-    bytes[100..4096].fill(0xff);
-    fs::write(&path, bytes).unwrap();
-    let error = Sqlite::open(folder.path()).err().expect("it is refused");
-    assert!(matches!(error, OpenError::NotADatabase { .. }), "{error}");
+    let store = open(folder.path());
+    let mut owner = Owner::of(&store, "ses_a").await;
+    owner.append(vec![created("ses_a")]).await;
+    let fold = posse_session::SavedFold { session: id("ses_a"), seq: 1, version: 1, body: (*b"a state").into() };
+    store.save_fold(fold.clone()).await.unwrap();
+    assert_eq!(open(folder.path()).saved_fold(&id("ses_a")).await.unwrap(), Some(fold.clone()));
+    raw(folder.path()).execute("DELETE FROM folds", []).unwrap();
+    assert_eq!(store.saved_fold(&id("ses_a")).await.unwrap(), None);
+    owner.append(vec![queued("goes on")]).await;
+    store.save_fold(fold.clone()).await.unwrap();
+    assert_eq!(store.saved_fold(&id("ses_a")).await.unwrap(), Some(fold));
 }
 
 #[test]

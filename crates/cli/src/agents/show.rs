@@ -73,6 +73,7 @@ impl Shown {
             switches: false,
             speaker: String::new(),
             quiet: false,
+            answer: None,
         };
         let (limits, fallback) = (setting.config.limits_for(&agent), setting.config.fallbacks_for(&agent));
         // No model is called, so any will do.

@@ -1,13 +1,13 @@
 //! `posse sessions export`: a session as other tools read it, or every record of its tree as it is in the log.
 //!
-//! Nothing is added to what the log holds, and the log holds no keys. Left out is what is of no use elsewhere: what only
+//! Nothing is added to what the log holds, and the log holds no keys. Left out, unless all is asked for, is what is of no use elsewhere: what only
 //! undoing needs, which may be as long as a file, and agents' definitions, in which people write settings of their own.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use posse_api::{Client as _, Setting, opencode};
 use posse_server::Local;
-use posse_session::{Event, Outcome, Part, Record, SessionId, Summary, Text};
+use posse_session::{Event, Log, Outcome, Part, Record, SessionId, Summary, Text};
 use serde::Serialize;
 
 use super::tree;
@@ -26,7 +26,7 @@ pub(crate) enum ExportFormat {
     Jsonl,
 }
 
-pub(crate) async fn export(id: &str, format: ExportFormat) -> Result<Exit, Failure> {
+pub(crate) async fn export(id: &str, format: ExportFormat, whole: bool) -> Result<Exit, Failure> {
     let places = build::places(None)?;
     let missing = || client_failure(posse_api::ClientError::Missing(id.to_owned()));
     let client = asks::client(&places)?.ok_or_else(missing)?;
@@ -39,6 +39,7 @@ pub(crate) async fn export(id: &str, format: ExportFormat) -> Result<Exit, Failu
             let exported = opencode(&summary, &facts, &children(&client, &facts).await?, setting);
             to_stdout(&serde_json::to_string_pretty(&exported).unwrap_or_default());
         }
+        ExportFormat::Jsonl if whole => whole_lines(&client, &summary, &*build::open_store(&places)?).await?,
         ExportFormat::Jsonl => lines(&client, &summary).await?,
     }
     Ok(Exit::Done)
@@ -72,6 +73,25 @@ async fn lines(client: &Local, of: &Summary) -> Result<(), Failure> {
                 _ => {}
             }
             to_stdout(&serde_json::to_string(&Line { session: &node.session, record: &record }).unwrap_or_default());
+        }
+    }
+    Ok(())
+}
+
+/// The same with nothing left out: a text beside the records is a line of its own, once.
+async fn whole_lines(client: &Local, of: &Summary, log: &dyn Log) -> Result<(), Failure> {
+    let mut told = HashSet::new();
+    for node in tree::nodes(client, of).await? {
+        for record in client.facts(&node.session, 0).await.map_err(client_failure)? {
+            to_stdout(&serde_json::to_string(&Line { session: &node.session, record: &record }).unwrap_or_default());
+            let Event::Configured { head, .. } = &record.event else { continue };
+            // One that cannot be read is made anew by whoever goes on.
+            if told.insert(head.clone())
+                && let Ok(bytes) = log.blob(head).await
+                && let Ok(text) = std::str::from_utf8(&bytes)
+            {
+                to_stdout(&serde_json::json!({"blob": head, "text": text}).to_string());
+            }
         }
     }
     Ok(())

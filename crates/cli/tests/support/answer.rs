@@ -1,13 +1,16 @@
 //! What a scripted model can say: good replies, and everything that goes wrong with real ones.
 //!
-//! An answer is plain data; `model.rs` puts it on a socket. Stream events are made here, one per chunk, for both
-//! protocols.
+//! An answer is plain data; `model.rs` puts it on a socket. Stream events are made here, one per chunk, for the two
+//! oldest protocols; `newer.rs` makes them for the others.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::seen::{Api, Seen};
+use super::{
+    newer,
+    seen::{Api, Seen},
+};
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Usage {
@@ -184,8 +187,12 @@ impl Answer {
     /// The stream's body, in the chunks it is sent in.
     pub fn chunks(&self, seen: &Seen, next_id: &dyn Fn() -> String) -> Vec<Vec<u8>> {
         let events = match &self.form {
-            Form::Reply(pieces) if seen.api == Api::Anthropic => self.anthropic_events(pieces, seen, next_id),
-            Form::Reply(pieces) => self.openai_events(pieces, seen, next_id),
+            Form::Reply(pieces) => match seen.api {
+                Api::Anthropic => self.anthropic_events(pieces, seen, next_id),
+                Api::OpenAi => self.openai_events(pieces, seen, next_id),
+                Api::Responses => newer::responses_events(self, pieces, next_id),
+                Api::Gemini => newer::gemini_events(self, pieces),
+            },
             Form::Stream(body) => vec![body.clone()],
             Form::Plain { .. } | Form::Bytes(_) => Vec::new(),
         };
@@ -290,7 +297,7 @@ fn openai_piece(piece: &Piece, index: usize, next_id: &dyn Fn() -> String) -> Ve
 }
 
 /// A text in pieces of about so many characters, as providers send it.
-fn parts(text: &str, chars: usize) -> impl Iterator<Item = String> {
+pub fn parts(text: &str, chars: usize) -> impl Iterator<Item = String> {
     let all: Vec<char> = text.chars().collect();
     let parts: Vec<String> = all.chunks(chars).map(|part| part.iter().collect()).collect();
     parts.into_iter()

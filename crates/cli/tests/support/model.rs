@@ -1,4 +1,4 @@
-//! A scripted model server on loopback: Anthropic Messages and OpenAI Chat Completions, streaming.
+//! A scripted model server on loopback: Anthropic Messages, OpenAI Chat Completions and Responses, and Gemini, streaming.
 //!
 //! The script is a function of the request, so a retried step gets the same answer. Every request is kept; a transcript
 //! that a real provider would refuse is answered 400 and remembered as an error of the test.

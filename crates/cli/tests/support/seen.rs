@@ -1,6 +1,6 @@
 //! A request as the scripted model sees it, and what a real provider would refuse in it.
 //!
-//! Both protocols are read into one shape, so that a script or a check does not care which one the test runs on.
+//! All four protocols are read into one shape, so that a script or a check does not care which one the test runs on.
 
 use std::{collections::HashSet, time::Instant};
 
@@ -9,7 +9,10 @@ use serde_json::Value;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Api {
     Anthropic,
+    /// Chat Completions.
     OpenAi,
+    Responses,
+    Gemini,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -56,7 +59,12 @@ pub struct Seen {
 impl Seen {
     pub fn read(path: &str, headers: Vec<(String, String)>, body: Vec<u8>) -> Result<Seen, String> {
         let json: Value = serde_json::from_slice(&body).map_err(|error| format!("the body is not JSON: {error}"))?;
-        let api = if path.ends_with("/messages") { Api::Anthropic } else { Api::OpenAi };
+        let api = match path {
+            _ if path.ends_with("/messages") => Api::Anthropic,
+            _ if path.ends_with("/responses") => Api::Responses,
+            _ if path.ends_with(":streamGenerateContent") => Api::Gemini,
+            _ => Api::OpenAi,
+        };
         let all = list(&json["messages"]);
         let (system, messages) = match api {
             Api::Anthropic => (flat(&json["system"]), all.iter().map(anthropic_message).collect()),
@@ -66,8 +74,10 @@ impl Seen {
                 let system: Vec<String> = system.iter().map(|message| flat(&message["content"])).collect();
                 (system.join("\n"), talk.into_iter().map(openai_message).collect::<Result<_, _>>()?)
             }
+            Api::Responses => (word(&json, "instructions").to_owned(), responses_messages(list(&json["input"]))?),
+            Api::Gemini => (flat(&json["systemInstruction"]["parts"]), list(&json["contents"]).iter().map(gemini_message).collect()),
         };
-        let tools = list(&json["tools"]).iter().map(|tool| word(tool.get("function").unwrap_or(tool), "name").to_owned()).collect();
+        let tools = offered(&json).into_iter().map(|tool| word(tool, "name").to_owned()).collect();
         Ok(Seen { number: 0, api, path: path.to_owned(), headers, body, json, system, messages, tools, at: Instant::now() })
     }
 
@@ -110,7 +120,7 @@ impl Seen {
 
     /// What the model is told about a tool, in the provider's own shape.
     pub fn tool(&self, name: &str) -> Option<&Value> {
-        list(&self.json["tools"]).iter().map(|tool| tool.get("function").unwrap_or(tool)).find(|tool| word(tool, "name") == name)
+        offered(&self.json).into_iter().find(|tool| word(tool, "name") == name)
     }
 
     /// What a real provider would answer 400 to: a transcript that does not hold together.
@@ -201,6 +211,73 @@ fn openai_message(message: &Value) -> Result<Message, String> {
         blocks.push(Block::Call { id: word(call, "id").to_owned(), name: word(&call["function"], "name").to_owned(), input });
     }
     Ok(Message { role: word(message, "role").to_owned(), blocks })
+}
+
+/// The items in messages: everything of one side up to the other's next word is one of them.
+fn responses_messages(items: &[Value]) -> Result<Vec<Message>, String> {
+    let mut messages: Vec<Message> = Vec::new();
+    for item in items {
+        let (role, blocks) = responses_item(item)?;
+        match messages.last_mut() {
+            Some(last) if last.role == role && role == "assistant" => last.blocks.extend(blocks),
+            _ => messages.push(Message { role: role.to_owned(), blocks }),
+        }
+    }
+    Ok(messages)
+}
+
+fn responses_item(item: &Value) -> Result<(&str, Vec<Block>), String> {
+    let id = || word(item, "call_id").to_owned();
+    Ok(match word(item, "type") {
+        "function_call" => {
+            let arguments = word(item, "arguments");
+            let input =
+                serde_json::from_str(arguments).map_err(|error| format!("the arguments of a call are not JSON: {error}: {arguments}"))?;
+            ("assistant", vec![Block::Call { id: id(), name: word(item, "name").to_owned(), input }])
+        }
+        "function_call_output" => ("user", vec![Block::Result { id: id(), text: flat(&item["output"]), error: false }]),
+        "message" => {
+            let block = |part: &Value| match word(part, "type") {
+                "input_text" | "output_text" => Block::Text(word(part, "text").to_owned()),
+                _ => Block::Other(part.clone()),
+            };
+            (word(item, "role"), list(&item["content"]).iter().map(block).collect())
+        }
+        _ => ("assistant", vec![Block::Other(item.clone())]),
+    })
+}
+
+fn gemini_message(content: &Value) -> Message {
+    let role = if word(content, "role") == "model" { "assistant" } else { "user" };
+    Message { role: role.to_owned(), blocks: list(&content["parts"]).iter().map(gemini_part).collect() }
+}
+
+fn gemini_part(part: &Value) -> Block {
+    let (call, response) = (&part["functionCall"], &part["functionResponse"]);
+    if call.is_object() {
+        return Block::Call { id: word(call, "id").to_owned(), name: word(call, "name").to_owned(), input: call["args"].clone() };
+    }
+    if response.is_object() {
+        let said = &response["response"];
+        let error = said.get("error").is_some();
+        let text = word(said, if error { "error" } else { "output" }).to_owned();
+        return Block::Result { id: word(response, "id").to_owned(), text, error };
+    }
+    // An empty text is only the place of a signature.
+    let is_signature = word(part, "text").is_empty() && part.get("thoughtSignature").is_some();
+    match part.get("text").and_then(Value::as_str) {
+        Some(text) if !is_signature => Block::Text(text.to_owned()),
+        _ => Block::Other(part.clone()),
+    }
+}
+
+/// The tools of a request, each with its name, whatever it is wrapped in.
+fn offered(json: &Value) -> Vec<&Value> {
+    let tools = list(&json["tools"]);
+    match tools.first().and_then(|tool| tool.get("functionDeclarations")) {
+        Some(declared) => list(declared).iter().collect(),
+        None => tools.iter().map(|tool| tool.get("function").unwrap_or(tool)).collect(),
+    }
 }
 
 /// A text, or the texts of a list of parts.

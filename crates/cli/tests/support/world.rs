@@ -174,6 +174,8 @@ pub fn mock_config(api: Api, url: &str) -> Value {
     let (api, base_url) = match api {
         Api::Anthropic => ("anthropic", url.to_owned()),
         Api::OpenAi => ("openai", format!("{url}/v1")),
+        Api::Responses => ("openai-responses", format!("{url}/v1")),
+        Api::Gemini => ("gemini", url.to_owned()),
     };
     let cost = json!({"input": 3, "output": 15, "cache_read": 0.3, "cache_write": 3.75});
     let models = json!({"m1": {"context": 200_000, "output": 8192, "cost": cost}, "m2": {"context": 200_000, "output": 8192}});

@@ -8,6 +8,7 @@ mod frontmatter;
 mod guarded;
 mod hooks;
 mod instructions;
+mod keys;
 mod memory;
 mod mentions;
 mod models;

@@ -16,8 +16,16 @@ const KNOWN: &[KnownProvider] = &[
         api: Api::Gemini,
         base_url: "https://g",
         key_env: &["GEMINI_API_KEY", "GOOGLE_API_KEY"],
-        base_url_env: "",
+        base_url_env: "GEMINI_BASE_URL",
         default_model: "gem",
+    },
+    KnownProvider {
+        name: "openai",
+        api: Api::OpenaiResponses,
+        base_url: "https://api.openai.com/v1",
+        key_env: &["OPENAI_API_KEY"],
+        base_url_env: "OPENAI_BASE_URL",
+        default_model: "gpt",
     },
 ];
 
@@ -46,7 +54,7 @@ fn with_nothing_at_all_it_is_the_offline_model() {
     assert_eq!(chosen(&world, Some("gpt")), "unknown model `gpt`; no model is configured and no key is set");
     assert_eq!(
         chosen(&world, Some("anthropic/claude-y")),
-        "no key for anthropic/claude-y: set ANTHROPIC_API_KEY, or `provider.anthropic.api_key` in your posse.json"
+        "no key for anthropic/claude-y: run `posse auth add anthropic`, set ANTHROPIC_API_KEY, or write `provider.anthropic.api_key` into your posse.json"
     );
 }
 
@@ -115,6 +123,42 @@ fn a_key_in_the_environment_is_enough() {
 }
 
 #[test]
+fn a_known_provider_speaks_its_own_language_only_at_its_own_address() {
+    let at = |provider: &str, variable: &str, url: &str| {
+        let world = World::new().env("OPENAI_API_KEY", "k").env("GEMINI_API_KEY", "k").env(variable, url);
+        match choose(&world, Some(&format!("{provider}/m"))).unwrap() {
+            ModelChoice::Remote(model) => model.api,
+            ModelChoice::Offline => panic!("offline"),
+        }
+    };
+    for (url, api) in [
+        ("", Api::OpenaiResponses),
+        ("https://api.openai.com/v1", Api::OpenaiResponses),
+        ("https://API.openai.com:443", Api::OpenaiResponses),
+        ("http://127.0.0.1:8000/v1", Api::OpenaiChat),
+        ("https://api.openai.com.evil.example/v1", Api::OpenaiChat),
+        ("https://api.openai.com@relay.example", Api::OpenaiChat),
+    ] {
+        assert_eq!(at("openai", "OPENAI_BASE_URL", url), api, "{url}");
+    }
+    for (url, api) in [
+        ("", Api::Gemini),
+        ("http://relay/v1beta", Api::Gemini),
+        ("https://g/v1beta/openai/", Api::OpenaiChat),
+        ("https://g/v1beta/openai?x=1", Api::OpenaiChat),
+    ] {
+        assert_eq!(at("gemini", "GEMINI_BASE_URL", url), api, "{url}");
+    }
+    let said = r#"{"provider": {"openai": {"api": "openai-responses", "base_url": "http://relay", "api_key": "k"}, "gemini": {"base_url": "http://g/openai", "api_key": "k"}}}"#;
+    let world = World::with_user(said);
+    let api = |name: &str| match choose(&world, Some(name)).unwrap() {
+        ModelChoice::Remote(model) => model.api,
+        ModelChoice::Offline => panic!("offline"),
+    };
+    assert_eq!((api("openai/m"), api("gemini/m")), (Api::OpenaiResponses, Api::OpenaiChat), "what the user wrote wins");
+}
+
+#[test]
 fn a_known_provider_may_be_configured_too() {
     let world = World::with_user(r#"{"provider": {"anthropic": {"api_key": "mine", "models": {"tuned": {"context": 5}}}}}"#)
         .env("ANTHROPIC_API_KEY", "env");
@@ -140,7 +184,7 @@ fn what_cannot_be_used_says_what_to_do() {
         ),
         (
             r#""base_url": "http://p", "env": ["PK"], "models": {"m": {}}"#,
-            "no key for p/m: set PK, or `provider.p.api_key` in your posse.json",
+            "no key for p/m: run `posse auth add p`, set PK, or write `provider.p.api_key` into your posse.json",
         ),
         (r#""base_url": "http://p", "models": {"m": {}}"#, "p/m"),
     ];

@@ -45,6 +45,7 @@ fn the_language_is_named_by_api_by_package_or_by_nobody() {
         (r#""api": "openai-responses""#, ApiChoice::Named(Api::OpenaiResponses)),
         (r#""api": "gemini""#, ApiChoice::Named(Api::Gemini)),
         (r#""npm": "@ai-sdk/openai-compatible""#, ApiChoice::Named(Api::OpenaiChat)),
+        (r#""npm": "@ai-sdk/openai""#, ApiChoice::Named(Api::OpenaiResponses)),
         (r#""npm": "@ai-sdk/google""#, ApiChoice::Named(Api::Gemini)),
         (r#""npm": "@ai-sdk/google", "api": "anthropic""#, ApiChoice::Named(Api::Anthropic)),
         (r#""npm": "@ai-sdk/amazon-bedrock""#, ApiChoice::Unsupported("@ai-sdk/amazon-bedrock".into())),

@@ -123,6 +123,8 @@ impl Tool for Plain {
                     tokio::time::sleep(Duration::from_secs(3_600)).await;
                     Outcome::done("woke up")
                 }
+                // As long as a listing.
+                name if what == "big" => Outcome::done(format!("{name} {}", "big ".repeat(250))),
                 name => Outcome::done(format!("{name} {what} ok")),
             }
         })
@@ -299,6 +301,10 @@ pub struct Office {
     pub detach_after: Option<Duration>,
     pub background: bool,
     pub fallbacks: Vec<String>,
+    pub compaction: posse_engine::Compacting,
+    pub shape: Option<posse_engine::Shape>,
+    /// What a final answer must be, as providers are told.
+    pub answer: Option<Value>,
     /// What an agent of this name may use up.
     pub budgets: HashMap<String, Limits>,
     /// How long an agent of this name may take, where that is not the same for all.
@@ -344,6 +350,9 @@ impl Office {
             detach_after: None,
             background: true,
             fallbacks: Vec::new(),
+            compaction: Default::default(),
+            shape: None,
+            answer: None,
             budgets: HashMap::new(),
             walls: HashMap::new(),
             rules_of: HashMap::new(),
@@ -406,7 +415,8 @@ impl Office {
             head: Arc::new(Head {
                 system: self.system.clone(),
                 tools: tools.iter().map(|tool| tool.spec().clone()).collect(),
-                params: Default::default(),
+                answer: self.answer.clone(),
+                ..Head::default()
             }),
             model: Arc::new(Counted(self.model.clone(), self.busy.clone())),
             tools,
@@ -426,6 +436,8 @@ impl Office {
             background: self.background,
             own_limits: Limits::default(),
             fallbacks: self.fallbacks.clone(),
+            compaction: self.compaction.clone(),
+            shape: self.shape.clone(),
             calls_max: self.calls_max,
             depth_max: self.depth_max,
             children_max: self.children_max,

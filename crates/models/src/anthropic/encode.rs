@@ -3,12 +3,19 @@
 //! The head ends with `"messages":[`, messages are joined by commas, the tail closes them. Nothing here looks at a
 //! neighbour, so a body without its tail is the start of the next one. No IO; `anthropic.rs` sends.
 
+use std::borrow::Cow;
+
 use posse_session::{Block, Head, Message, Request, Role, ToolChoice};
 use serde::Serialize;
 use serde_json::{Map, Value, json, value::RawValue};
 
 use super::PROVIDER;
-use crate::fold::as_object;
+use crate::{
+    fold::as_object,
+    provider::{has_tools, merge_params},
+    recast::recast,
+    strict::is_closed,
+};
 
 /// The marker as it stands in a body. Inside a JSON string its quotes would be escaped, so this never hits a text.
 const MARKER: &[u8] = br#","cache_control":{"type":"ephemeral"}"#;
@@ -97,7 +104,14 @@ pub(crate) fn head(model: &str, head: &Head) -> Vec<u8> {
             |tool: &posse_session::ToolSpec| json!({ "name": tool.name, "description": tool.description, "input_schema": tool.schema });
         body.insert("tools".to_owned(), head.tools.iter().map(tool).collect());
     }
-    crate::provider::merge_params(&mut body, &head.params);
+    merge_params(&mut body, &head.params);
+    // An open schema is refused with the whole request, and then no other would be sent any more.
+    if let Some(schema) = head.answer.as_ref().filter(|schema| is_closed(schema)) {
+        let config = body.entry("output_config").or_insert_with(|| json!({}));
+        if let Some(config) = config.as_object_mut() {
+            config.insert("format".to_owned(), json!({ "type": "json_schema", "schema": schema }));
+        }
+    }
     let mut bytes = Value::Object(body).to_string().into_bytes();
     bytes.pop();
     bytes.extend_from_slice(br#","messages":["#);
@@ -125,7 +139,7 @@ fn wire_block(block: &Block) -> Option<WireBlock<'_>> {
             let input = RawValue::from_string(as_object(input).into_owned()).unwrap_or_else(|_| RawValue::NULL.to_owned());
             Some(WireBlock::ToolUse { id, name: tool, input })
         }
-        Block::Result { id, text, error, images } => {
+        Block::Result { id, text, error, images, .. } => {
             Some(WireBlock::ToolResult { tool_use_id: id, content: result_content(text, images), is_error: *error })
         }
         Block::Opaque { provider, raw } => (provider == PROVIDER).then_some(WireBlock::Opaque(raw)),
@@ -145,15 +159,33 @@ fn image<'a>(mime: &'a str, data: &'a str) -> WireBlock<'a> {
     WireBlock::Image { source: WireImage { r#type: "base64", media_type: mime, data } }
 }
 
+/// Whether a head asks for an answer by a schema. A tool's parameter of that name would only cost one request more.
+pub(crate) fn has_answer_format(head: &[u8]) -> bool {
+    let key = br#","output_config":{"#;
+    head.windows(key.len()).any(|window| window == key)
+}
+
+/// The head without the schema of the answer; what else the user set beside it stays.
+fn without_answer_format(head: &[u8]) -> Vec<u8> {
+    recast(head, |body| {
+        let Some(Value::Object(config)) = body.get_mut("output_config") else { return };
+        config.shift_remove("format");
+        if config.is_empty() {
+            body.shift_remove("output_config");
+        }
+    })
+}
+
 /// The whole body. Markers are moved here and only here, so what is stored never changes.
-pub(crate) fn body(request: &Request, caching: Caching) -> Vec<u8> {
-    let size = request.head.len() + request.messages.iter().map(|message| message.len() + 1).sum::<usize>();
+pub(crate) fn body(request: &Request, caching: Caching, drops_format: bool) -> Vec<u8> {
+    let head: Cow<'_, [u8]> = if drops_format { Cow::Owned(without_answer_format(&request.head)) } else { Cow::Borrowed(&*request.head) };
+    let size = head.len() + request.messages.iter().map(|message| message.len() + 1).sum::<usize>();
     // Room for the tail and a spliced marker.
     let mut body = Vec::with_capacity(size + 128);
     match caching {
-        Caching::Automatic => body.extend_from_slice(&request.head),
-        Caching::Spliced => push_without_marker(&mut body, &request.head, 1),
-        Caching::Off => push_without_marker(&mut body, &request.head, usize::MAX),
+        Caching::Automatic => body.extend_from_slice(&head),
+        Caching::Spliced => push_without_marker(&mut body, &head, 1),
+        Caching::Off => push_without_marker(&mut body, &head, usize::MAX),
     }
     for (nth, message) in request.messages.iter().enumerate() {
         if 0 < nth {
@@ -186,7 +218,7 @@ fn push_without_marker(body: &mut Vec<u8>, head: &[u8], mut times: usize) {
 fn tail(request: &Request) -> String {
     // A choice without tools is refused.
     let choice = match request.tool_choice {
-        ToolChoice::None if crate::provider::has_tools(&request.head) => r#","tool_choice":{"type":"none"}"#,
+        ToolChoice::None if has_tools(&request.head) => r#","tool_choice":{"type":"none"}"#,
         _ => "",
     };
     format!(r#"],"max_tokens":{}{choice}}}"#, request.output_max.max(1))

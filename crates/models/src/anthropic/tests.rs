@@ -174,6 +174,7 @@ fn head() -> Head {
         system: vec!["You are a robot.".into(), " ".into(), "Here is \"messages\":[".into()],
         tools: vec![ToolSpec { name: "bash".into(), description: "Runs".into(), schema: json!({ "type": "object" }) }],
         params: Params { temperature: Some(0.0), ..Params::default() },
+        ..Head::default()
     }
 }
 
@@ -197,8 +198,14 @@ fn conversation() -> Vec<Message> {
     ];
     let results = vec![
         text("and hurry"),
-        Block::Result { id: "c1".into(), text: "a\nb".into(), error: false, images: vec![("image/png".into(), "QUJD".into())] },
-        Block::Result { id: "c2".into(), text: String::new(), error: true, images: Vec::new() },
+        Block::Result {
+            id: "c1".into(),
+            tool: "ls".into(),
+            text: "a\nb".into(),
+            error: false,
+            images: vec![("image/png".into(), "QUJD".into())],
+        },
+        Block::Result { id: "c2".into(), tool: "ls".into(), text: String::new(), error: true, images: Vec::new() },
     ];
     vec![
         say(Role::User, vec![text("hi"), Block::Image { mime: "image/png".into(), data: "QUJD".into() }]),
@@ -240,7 +247,7 @@ fn a_body_without_its_tail_starts_the_next_one() {
     let messages = conversation();
     let mut before = Vec::new();
     for count in 1..=messages.len() {
-        let body = encode::body(&request(&messages[..count], ToolChoice::Auto), encode::Caching::Automatic);
+        let body = encode::body(&request(&messages[..count], ToolChoice::Auto), encode::Caching::Automatic, false);
         let value: Value = serde_json::from_slice(&body).unwrap();
         assert_eq!(value["messages"].as_array().unwrap().len(), count);
         assert_eq!(value["max_tokens"], 100);
@@ -251,7 +258,7 @@ fn a_body_without_its_tail_starts_the_next_one() {
 
 #[test]
 fn the_head_carries_the_markers_and_the_tail_what_varies() {
-    let closing = encode::body(&request(&conversation()[..1], ToolChoice::None), encode::Caching::Automatic);
+    let closing = encode::body(&request(&conversation()[..1], ToolChoice::None), encode::Caching::Automatic, false);
     let value: Value = serde_json::from_slice(&closing).unwrap();
     assert_eq!(value["tool_choice"], json!({ "type": "none" }));
     assert_eq!(value["cache_control"], json!({ "type": "ephemeral" }));
@@ -261,20 +268,20 @@ fn the_head_carries_the_markers_and_the_tail_what_varies() {
     assert_eq!(value["tools"][0]["input_schema"], json!({ "type": "object" }));
     assert_eq!((&value["stream"], &value["temperature"]), (&json!(true), &json!(0.0)));
     let toolless = Request { head: encode::head("m1", &Head::default()).into(), ..request(&conversation()[..1], ToolChoice::None) };
-    let value: Value = serde_json::from_slice(&encode::body(&toolless, encode::Caching::Automatic)).unwrap();
+    let value: Value = serde_json::from_slice(&encode::body(&toolless, encode::Caching::Automatic, false)).unwrap();
     assert_eq!((value.get("tool_choice"), value.get("system"), value.get("tools")), (None, None, None));
 }
 
 #[test]
 fn where_the_top_marker_is_refused_it_moves_into_the_last_block() {
     let request = request(&conversation(), ToolChoice::Auto);
-    let spliced: Value = serde_json::from_slice(&encode::body(&request, encode::Caching::Spliced)).unwrap();
+    let spliced: Value = serde_json::from_slice(&encode::body(&request, encode::Caching::Spliced, false)).unwrap();
     assert_eq!(spliced.get("cache_control"), None);
     assert_eq!(spliced["system"][1]["cache_control"]["type"], "ephemeral");
     assert_eq!(spliced["messages"][4]["content"], json!([{ "type": "text", "text": "more", "cache_control": { "type": "ephemeral" } }]));
-    let off = String::from_utf8(encode::body(&request, encode::Caching::Off)).unwrap();
+    let off = String::from_utf8(encode::body(&request, encode::Caching::Off, false)).unwrap();
     assert!(!off.contains("cache_control"));
-    let mut plain: Value = serde_json::from_slice(&encode::body(&request, encode::Caching::Automatic)).unwrap();
+    let mut plain: Value = serde_json::from_slice(&encode::body(&request, encode::Caching::Automatic, false)).unwrap();
     plain.as_object_mut().unwrap().shift_remove("cache_control");
     plain["system"][1].as_object_mut().unwrap().shift_remove("cache_control");
     assert_eq!(serde_json::from_str::<Value>(&off).unwrap(), plain);

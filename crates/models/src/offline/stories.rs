@@ -82,7 +82,7 @@ impl Story {
                         assert!(!self.calls.contains(&call), "made twice: {call}");
                         let told = (self.tools)(&tool, &serde_json::from_str(&input).unwrap());
                         let (text, error) = told.map_or_else(|words| (words, true), |text| (text, false));
-                        results.push(Block::Result { id: id.clone(), text, error, images: Vec::new() });
+                        results.push(Block::Result { id: id.clone(), tool: tool.clone(), text, error, images: Vec::new() });
                         blocks.push(Block::Call { id, tool, input });
                         self.calls.push(call);
                     }
@@ -227,7 +227,13 @@ fn the_closing_step_says_what_there_is() {
     assert_eq!(reply.unwrap().parts, [ReplyPart::Text("`Widget`: I could not search for it.\nNo step was left to search further.".into())]);
 
     let call = |pattern: &str| Block::Call { id: pattern.into(), tool: "grep".into(), input: json!({ "pattern": pattern }).to_string() };
-    let result = |pattern: &str, text: &str| Block::Result { id: pattern.into(), text: text.into(), error: false, images: Vec::new() };
+    let result = |pattern: &str, text: &str| Block::Result {
+        id: pattern.into(),
+        tool: "grep".into(),
+        text: text.into(),
+        error: false,
+        images: Vec::new(),
+    };
     let exact = r"\bWidget\b";
     story.messages.push(Message { role: Role::Assistant, blocks: vec![call(exact)] });
     story.messages.push(Message { role: Role::User, blocks: vec![result(exact, "src/main.rs:\n  2: use widget::Widget;\n")] });

@@ -58,7 +58,7 @@ fn answered(messages: &mut Vec<Message>, calls: Vec<(String, Value)>, tell: &mut
     for (number, (tool, input)) in calls.into_iter().enumerate() {
         let id = format!("{}_{number}", messages.len());
         let (text, error) = tell(&tool, &input).map_or_else(|words| (words, true), |text| (text, false));
-        told.push(Block::Result { id: id.clone(), text, error, images: Vec::new() });
+        told.push(Block::Result { id: id.clone(), tool: tool.clone(), text, error, images: Vec::new() });
         asked.push(Block::Call { id, tool, input: input.to_string() });
     }
     messages.push(Message { role: Role::Assistant, blocks: asked });

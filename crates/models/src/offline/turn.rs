@@ -151,7 +151,7 @@ mod tests {
             role: Role::Assistant,
             blocks: vec![Block::Call { id: id.into(), tool: "grep".into(), input: r#"{"pattern":"a"}"#.into() }],
         };
-        let result = |id: &str| Block::Result { id: id.into(), text: "none".into(), error: false, images: Vec::new() };
+        let result = |id: &str| Block::Result { id: id.into(), tool: "grep".into(), text: "none".into(), error: false, images: Vec::new() };
         let messages = [
             user(vec![text("Where is a?"), text("<system-reminder>\nwhere is z\n</system-reminder>")]),
             call("offline_0_0"),

@@ -3,10 +3,16 @@
 //! The system message belongs to the head. One of our user messages becomes a `tool` message per result and then one
 //! `user` message; they are joined by commas, so to everyone else it is one piece of bytes.
 
+use std::borrow::Cow;
+
 use posse_session::{Block, Head, Message, Request, Role, ToolChoice, ToolSpec};
 use serde_json::{Map, Value, json};
 
-use crate::fold::as_object;
+use super::dialect::{Dialect, Limit};
+use crate::{fold::as_object, recast::recast, strict::is_strict};
+
+/// Between a tool's result and the user, where a server wants the model to have spoken.
+const RESULTS_READ: &str = "(I have read the results.)";
 
 /// Servers refuse an empty message, and a transcript must keep its turns.
 const NO_TEXT: &str = "(no text)";
@@ -14,14 +20,20 @@ const NO_TEXT: &str = "(no text)";
 /// What a tool without output said.
 const NO_OUTPUT: &str = "(no output)";
 
-pub(crate) fn head(model: &str, head: &Head) -> Vec<u8> {
+pub(crate) fn head(head: &Head, dialect: &Dialect) -> Vec<u8> {
     let mut body = Map::new();
-    body.insert("model".to_owned(), model.into());
+    body.insert("model".to_owned(), dialect.model.as_str().into());
     body.insert("stream".to_owned(), true.into());
-    body.insert("stream_options".to_owned(), json!({ "include_usage": true }));
+    if dialect.takes_stream_options {
+        body.insert("stream_options".to_owned(), json!({ "include_usage": true }));
+    }
     if !head.tools.is_empty() {
         let tool = |tool: &ToolSpec| json!({ "type": "function", "function": { "name": tool.name, "description": tool.description, "parameters": tool.schema } });
         body.insert("tools".to_owned(), head.tools.iter().map(tool).collect());
+    }
+    if let Some(schema) = head.answer.as_ref().filter(|_| head.tools.is_empty() || dialect.answers_beside_tools) {
+        let answer = json!({ "name": "answer", "strict": is_strict(schema), "schema": schema });
+        body.insert("response_format".to_owned(), json!({ "type": "json_schema", "json_schema": answer }));
     }
     crate::provider::merge_params(&mut body, &head.params);
     let mut bytes = Value::Object(body).to_string().into_bytes();
@@ -35,35 +47,65 @@ pub(crate) fn head(model: &str, head: &Head) -> Vec<u8> {
     bytes
 }
 
-pub(crate) fn message(message: &Message) -> Vec<u8> {
+pub(crate) fn message(message: &Message, dialect: &Dialect) -> Vec<u8> {
     let messages = match message.role {
-        Role::Assistant => vec![assistant(&message.blocks)],
-        Role::User => user(&message.blocks),
+        Role::Assistant => vec![assistant(&message.blocks, dialect)],
+        Role::User => user(&message.blocks, dialect),
     };
     let texts: Vec<String> = messages.iter().map(Value::to_string).collect();
     texts.join(",").into_bytes()
 }
 
-fn assistant(blocks: &[Block]) -> Value {
+fn assistant(blocks: &[Block], dialect: &Dialect) -> Value {
     let calls: Vec<Value> = blocks
         .iter()
         .filter_map(|block| match block {
             Block::Call { id, tool, input } => {
-                Some(json!({ "id": id, "type": "function", "function": { "name": tool, "arguments": as_object(input) } }))
+                Some(json!({ "id": dialect.call_id(id), "type": "function", "function": { "name": tool, "arguments": as_object(input) } }))
             }
             _ => None,
         })
         .collect();
     let text = texts(blocks).join("\n\n");
-    match (text.is_empty(), calls.is_empty()) {
-        (true, true) => json!({ "role": "assistant", "content": NO_TEXT }),
-        (false, true) => json!({ "role": "assistant", "content": text }),
-        (true, false) => json!({ "role": "assistant", "content": null, "tool_calls": calls }),
-        (false, false) => json!({ "role": "assistant", "content": text, "tool_calls": calls }),
+    let mut message = Map::from_iter([("role".to_owned(), "assistant".into())]);
+    let content = match (text.is_empty(), calls.is_empty()) {
+        (true, true) => NO_TEXT.into(),
+        (true, false) => Value::Null,
+        (false, _) => text.into(),
+    };
+    message.insert("content".to_owned(), content);
+    if dialect.echoes_thinking && !calls.is_empty() {
+        // Even where there was none: the field itself is asked for.
+        message.insert("reasoning_content".to_owned(), thinking(blocks).into());
     }
+    if let Some(details) = own_details(blocks, dialect) {
+        message.insert("reasoning_details".to_owned(), details.clone());
+    }
+    if !calls.is_empty() {
+        message.insert("tool_calls".to_owned(), calls.into());
+    }
+    Value::Object(message)
 }
 
-fn user(blocks: &[Block]) -> Vec<Value> {
+fn thinking(blocks: &[Block]) -> String {
+    let thoughts = blocks.iter().filter_map(|block| match block {
+        Block::Reasoning { text, .. } => Some(text.as_str()),
+        _ => None,
+    });
+    thoughts.collect::<Vec<_>>().join("\n\n")
+}
+
+/// The thinking that this provider itself signed for this model, as it came; another would refuse it.
+fn own_details<'a>(blocks: &'a [Block], dialect: &Dialect) -> Option<&'a Value> {
+    blocks.iter().find_map(|block| match block {
+        Block::Opaque { provider, raw } if *provider == dialect.provider && raw["model"] == dialect.model.as_str() => {
+            raw.get("reasoning_details")
+        }
+        _ => None,
+    })
+}
+
+fn user(blocks: &[Block], dialect: &Dialect) -> Vec<Value> {
     let mut messages = Vec::new();
     // A `tool` message can hold only text, so images of results are shown right after, by the user.
     let mut images = Vec::new();
@@ -71,7 +113,7 @@ fn user(blocks: &[Block]) -> Vec<Value> {
         match block {
             Block::Result { id, text, images: shown, .. } => {
                 let text = if text.trim().is_empty() { NO_OUTPUT } else { text };
-                messages.push(json!({ "role": "tool", "tool_call_id": id, "content": text }));
+                messages.push(json!({ "role": "tool", "tool_call_id": dialect.call_id(id), "content": text }));
                 images.extend(shown.iter().map(|(mime, data)| image(mime, data)));
             }
             Block::Image { mime, data } => images.push(image(mime, data)),
@@ -79,6 +121,9 @@ fn user(blocks: &[Block]) -> Vec<Value> {
         }
     }
     let texts = texts(blocks);
+    if dialect.is_mistral && !messages.is_empty() && !(images.is_empty() && texts.is_empty()) {
+        messages.push(json!({ "role": "assistant", "content": RESULTS_READ }));
+    }
     if !images.is_empty() {
         let texts = texts.iter().map(|text| json!({ "type": "text", "text": text }));
         messages.push(json!({ "role": "user", "content": texts.chain(images).collect::<Vec<Value>>() }));
@@ -103,15 +148,26 @@ fn image(mime: &str, data: &str) -> Value {
     json!({ "type": "image_url", "image_url": { "url": format!("data:{mime};base64,{data}") } })
 }
 
-pub(crate) fn body(request: &Request, limit_key: &str) -> Vec<u8> {
+/// How a body is worded for a server that refused something, or asked for as one document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Manner {
+    /// The answer comes as one document instead of a stream.
+    pub(crate) whole: bool,
+    pub(crate) without_stream_options: bool,
+    pub(crate) without_answer_format: bool,
+    pub(crate) limit: Limit,
+}
+
+pub(crate) fn body(request: &Request, manner: Manner) -> Vec<u8> {
     let choice = match request.tool_choice {
         ToolChoice::None if crate::provider::has_tools(&request.head) => r#","tool_choice":"none""#,
         _ => "",
     };
-    let tail = format!(r#"],"{limit_key}":{}{choice}}}"#, request.output_max.max(1));
-    let size = request.head.len() + request.messages.iter().map(|message| message.len() + 1).sum::<usize>() + tail.len();
+    let tail = format!(r#"],"{}":{}{choice}}}"#, manner.limit.key(), request.output_max.max(1));
+    let head = manner.head(&request.head);
+    let size = head.len() + request.messages.iter().map(|message| message.len() + 1).sum::<usize>() + tail.len();
     let mut body = Vec::with_capacity(size);
-    body.extend_from_slice(&request.head);
+    body.extend_from_slice(&head);
     for (nth, message) in request.messages.iter().enumerate() {
         if 0 < nth {
             body.push(b',');
@@ -120,4 +176,24 @@ pub(crate) fn body(request: &Request, limit_key: &str) -> Vec<u8> {
     }
     body.extend_from_slice(tail.as_bytes());
     body
+}
+
+impl Manner {
+    fn head(self, head: &[u8]) -> Cow<'_, [u8]> {
+        if !(self.whole || self.without_stream_options || self.without_answer_format) {
+            return head.into();
+        }
+        let changed = recast(head, |body| {
+            if self.whole {
+                body.insert("stream".to_owned(), false.into());
+            }
+            if self.whole || self.without_stream_options {
+                body.shift_remove("stream_options");
+            }
+            if self.without_answer_format {
+                body.shift_remove("response_format");
+            }
+        });
+        changed.into()
+    }
 }

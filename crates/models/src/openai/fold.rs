@@ -5,8 +5,9 @@
 //! the server itself calls broken.
 
 use posse_session::{Finish, ModelError, ModelFailure, Progress, Reply, ReplyPart, Usage};
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
+use super::dialect::Dialect;
 use crate::{
     failure::{self, shorten},
     fold::{CUT_WORDS, Fold, PART_BYTES, Phase, REPLY_BYTES_MAX, broken, count, is_object, malformed, text, too_large},
@@ -15,8 +16,12 @@ use crate::{
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct State {
+    /// Whose answer this is: the provider and the model.
+    origin: (String, String),
     text: String,
     reasoning: String,
+    /// A router's own form of the thinking, with its signatures; goes back as it came.
+    details: Vec<Map<String, Value>>,
     /// Why the model declined, in its words.
     refusal: String,
     calls: Vec<Calling>,
@@ -58,7 +63,10 @@ impl Fold for State {
         if is_error(&chunk, event) {
             return self.failure = Some(failure::in_stream(&chunk));
         }
-        self.count(&chunk["usage"]);
+        // Groq has its counts in a place of its own, Moonshot in the choice.
+        for usage in [&chunk["usage"], &chunk["x_groq"]["usage"], &chunk["choices"][0]["usage"]] {
+            self.count(usage);
+        }
         // Azure and usage chunks have no choice at all; other choices than the first were not asked for.
         let Some(choice) = chunk["choices"].get(0) else { return show(Progress::Alive) };
         if is_error(choice, event) {
@@ -121,6 +129,10 @@ impl Fold for State {
 }
 
 impl State {
+    pub(crate) fn of(dialect: &Dialect) -> Self {
+        Self { origin: (dialect.provider.clone(), dialect.model.clone()), ..Self::default() }
+    }
+
     fn count(&mut self, usage: &Value) {
         let Some(prompt) = count(usage, "prompt_tokens") else { return };
         let details = &usage["prompt_tokens_details"];
@@ -134,12 +146,20 @@ impl State {
             output: completion.max(total.saturating_sub(prompt)),
             cache_read,
             cache_write,
-            cost_usd: 0.0,
+            cost_usd: billed(usage),
         };
     }
 
     fn extend(&mut self, delta: &Value, show: &mut dyn FnMut(Progress)) {
-        if let Some(piece) = text(delta, "reasoning_content").or_else(|| text(delta, "reasoning")) {
+        let thought = text(delta, "reasoning_content").or_else(|| text(delta, "reasoning"));
+        for detail in delta["reasoning_details"].as_array().into_iter().flatten().filter_map(Value::as_object) {
+            // The same words stand in the plain field, except where a server has only this one.
+            if let Some(piece) = ["text", "summary"].into_iter().find_map(|key| detail.get(key)?.as_str()).filter(|_| thought.is_none()) {
+                self.think(piece, show);
+            }
+            self.extend_details(detail);
+        }
+        if let Some(piece) = thought {
             self.think(piece, show);
         }
         match &delta["content"] {
@@ -156,6 +176,22 @@ impl State {
         }
         if delta["function_call"].is_object() {
             self.held += self.legacy_call.get_or_insert_default().extend(&delta["function_call"]);
+        }
+    }
+
+    /// Pieces of one thought are put together, as the model wrote it; what is sealed is kept as it came.
+    fn extend_details(&mut self, detail: &Map<String, Value>) {
+        self.held += DETAIL_BYTES + detail.values().filter_map(Value::as_str).map(str::len).sum::<usize>();
+        let is_same = |last: &&mut Map<String, Value>| {
+            ["type", "index", "format"].iter().all(|key| last.get(*key) == detail.get(*key)) && !detail.contains_key("data")
+        };
+        let Some(last) = self.details.last_mut().filter(is_same) else { return self.details.push(detail.clone()) };
+        for (key, value) in detail {
+            match (last.get_mut(key), value) {
+                (Some(Value::String(old)), Value::String(more)) if matches!(key.as_str(), "text" | "summary") => old.push_str(more),
+                (Some(_), Value::Null) => {}
+                _ => drop(last.insert(key.clone(), value.clone())),
+            }
         }
     }
 
@@ -189,6 +225,9 @@ impl State {
 
     fn extend_call(&mut self, piece: &Value, show: &mut dyn FnMut(Progress)) {
         let function = &piece["function"];
+        if self.repeats(piece) {
+            return show(Progress::Alive);
+        }
         let at = match self.place_of(piece) {
             Some(at) => at,
             None => {
@@ -217,9 +256,19 @@ impl State {
         };
         let call = &self.calls[at];
         let is_other_id = text(piece, "id").is_some_and(|id| !call.id.is_empty() && id != call.id);
-        let names_again =
-            index.is_none() && text(piece, "id").is_none() && text(&piece["function"], "name").is_some() && !call.tool.is_empty();
-        (!is_other_id && !names_again).then_some(at)
+        let names_again = index.is_none() && text(&piece["function"], "name").is_some() && !call.tool.is_empty();
+        // With the same id it is another call only if the one before is whole: some name the tool in every piece.
+        let is_next = names_again && (text(piece, "id").is_none() || is_object(&call.arguments));
+        (!is_other_id && !is_next).then_some(at)
+    }
+
+    /// A server that says a whole call once more, under the same id and in the same words, means the same call.
+    fn repeats(&self, piece: &Value) -> bool {
+        let field = |value: &Value, key| text(value, key).unwrap_or_default().to_owned();
+        let function = &piece["function"];
+        let (id, tool, arguments) = (field(piece, "id"), field(function, "name"), field(function, "arguments"));
+        let is_whole = !id.is_empty() && !tool.is_empty() && is_object(&arguments);
+        is_whole && self.calls.iter().any(|call| (&call.id, &call.tool, &call.arguments) == (&id, &tool, &arguments))
     }
 
     /// Something was said, and every call could be run.
@@ -232,6 +281,10 @@ impl State {
         let mut parts = Vec::new();
         if !self.reasoning.is_empty() {
             parts.push(ReplyPart::Reasoning { text: self.reasoning, signature: None });
+        }
+        if !self.details.is_empty() {
+            let (provider, model) = self.origin;
+            parts.push(ReplyPart::Opaque { provider, raw: json!({ "model": model, "reasoning_details": self.details }) });
         }
         let refused = !self.refusal.is_empty() || finish == Finish::Refusal;
         parts.extend([self.text, self.refusal].into_iter().filter(|text| !text.is_empty()).map(ReplyPart::Text));
@@ -267,6 +320,16 @@ impl Calling {
         let input = if self.arguments.trim().is_empty() { "{}".to_owned() } else { self.arguments };
         ReplyPart::Call { id, tool: self.tool, input }
     }
+}
+
+/// What a piece of thinking costs beside its texts; a stream has one for every word.
+const DETAIL_BYTES: usize = 64;
+
+/// What the provider says it takes for this answer, in USD: OpenRouter in whole ones, xAI in ticks.
+fn billed(usage: &Value) -> f64 {
+    const TICKS_PER_USD: f64 = 1e10;
+    let ticks = usage["cost_in_usd_ticks"].as_f64().map(|ticks| ticks / TICKS_PER_USD);
+    ticks.or_else(|| usage["cost"].as_f64()).filter(|cost| cost.is_finite()).map_or(0.0, |cost| cost.max(0.0))
 }
 
 /// An error may come as a data object after all went well so far.

@@ -1,11 +1,11 @@
 //! Our own Chat Completions streams and bodies: the quirks of servers, one by one.
 
 use posse_session::{
-    Block, Finish, Head, Message, ModelFailure, Params, Progress, Reply, ReplyPart, Request, Role, SessionId, ToolChoice, ToolSpec, Usage,
+    Block, Finish, Head, Message, ModelFailure, Progress, Reply, ReplyPart, Request, Role, SessionId, ToolChoice, ToolSpec, Usage,
 };
 use serde_json::{Value, json};
 
-use super::{State, encode};
+use super::{Dialect, Manner, State, dialect::Limit, encode};
 use crate::{
     corpora::{cut_everywhere, read},
     fold::{Fold, Phase},
@@ -93,6 +93,73 @@ fn calls_are_told_apart_whatever_the_server_leaves_out() {
 }
 
 #[test]
+fn a_call_said_twice_is_one_and_the_next_under_the_same_id_is_another() {
+    let entry = |index: Option<u64>, arguments: &str| {
+        let mut entry = json!({ "id": "a", "function": { "name": "x", "arguments": arguments } });
+        if let Some(index) = index {
+            entry["index"] = index.into();
+        }
+        entry
+    };
+    let told = |entries: &[Value]| {
+        let chunks = entries.iter().map(|entry| chunk(tool_calls(json!([entry])), None)).chain([chunk(json!({}), Some("tool_calls"))]);
+        reply(&chunks.collect::<Vec<_>>()).parts
+    };
+    // The whole call again at the end, as some relays do: run once.
+    for index in [None, Some(0)] {
+        assert_eq!(told(&[entry(index, "{\"n\":1}"), entry(index, "{\"n\":1}")]), [call("a", "x", "{\"n\":1}")], "{index:?}");
+    }
+    // Two calls under one id: the transcript gives the second an id of its own.
+    assert_eq!(told(&[entry(None, "{\"n\":1}"), entry(None, "{\"n\":2}")]), [call("a", "x", "{\"n\":1}"), call("a", "x", "{\"n\":2}")]);
+    assert_eq!(
+        told(&[entry(Some(0), "{\"n\":1}"), entry(Some(1), "{\"n\":2}")]),
+        [call("a", "x", "{\"n\":1}"), call("a", "x", "{\"n\":2}")]
+    );
+    // One call whose every piece has the id and the name.
+    for index in [None, Some(0)] {
+        assert_eq!(told(&[entry(index, "{\"n\""), entry(index, ":1}")]), [call("a", "x", "{\"n\":1}")], "{index:?}");
+    }
+}
+
+#[test]
+fn thinking_that_comes_only_in_details_is_shown_and_kept() {
+    let details = |value: Value| chunk(json!({ "reasoning_details": value }), None);
+    let reply = reply(&[
+        details(json!([{ "type": "reasoning.summary", "summary": "first", "index": 0, "id": null }])),
+        details(json!([{ "type": "reasoning.summary", "summary": ", then", "index": 0, "id": "r1" }])),
+        details(
+            json!([{ "type": "reasoning.encrypted", "data": "eA==", "index": 1 }, { "type": "reasoning.encrypted", "data": "eQ==", "index": 1 }]),
+        ),
+        chunk(json!({ "content": "ok" }), Some("stop")),
+    ]);
+    let kept = json!([
+        { "type": "reasoning.summary", "summary": "first, then", "index": 0, "id": "r1" },
+        { "type": "reasoning.encrypted", "data": "eA==", "index": 1 },
+        { "type": "reasoning.encrypted", "data": "eQ==", "index": 1 },
+    ]);
+    let [ReplyPart::Reasoning { text, .. }, ReplyPart::Opaque { raw, .. }, ReplyPart::Text(_)] = reply.parts.as_slice() else {
+        panic!("{reply:?}")
+    };
+    assert_eq!((text.as_str(), &raw["reasoning_details"]), ("first, then", &kept));
+}
+
+#[test]
+fn a_bill_is_read_in_every_form_and_never_nonsense() {
+    for (usage, cost) in [
+        (json!({ "prompt_tokens": 1, "cost": 0.5 }), 0.5),
+        (json!({ "prompt_tokens": 1, "cost": 0 }), 0.0),
+        (json!({ "prompt_tokens": 1, "cost": -1 }), 0.0),
+        (json!({ "prompt_tokens": 1, "cost": { "total_cost": 3 } }), 0.0),
+        (json!({ "prompt_tokens": 1, "cost": "free" }), 0.0),
+        (json!({ "prompt_tokens": 1, "cost_in_usd_ticks": 10_000_000_000_u64 }), 1.0),
+    ] {
+        let mut last = chunk(json!({ "content": "x" }), Some("stop"));
+        last["usage"] = usage.clone();
+        assert_eq!(reply(&[last]).usage.cost_usd, cost, "{usage}");
+    }
+}
+
+#[test]
 fn the_legacy_call_counts_only_alone() {
     let legacy = json!({ "function_call": { "name": "old", "arguments": "{}" } });
     assert_eq!(reply(&[chunk(legacy.clone(), Some("function_call"))]).parts, [call("call_0", "old", "{}")]);
@@ -163,6 +230,7 @@ fn an_endless_answer_is_given_up() {
     for (delta, times) in [
         (json!({ "content": megabyte }), 33),
         (json!({ "reasoning_content": megabyte }), 33),
+        (json!({ "reasoning_details": [{ "type": "reasoning.encrypted", "data": megabyte }] }), 33),
         (json!({ "refusal": megabyte }), 33),
         (call_of(&megabyte), 33),
         (json!({ "function_call": { "name": "x", "arguments": megabyte } }), 33),
@@ -246,10 +314,14 @@ fn text(text: &str) -> Block {
     Block::Text { text: text.into() }
 }
 
+fn dialect() -> Dialect {
+    Dialect::of("mock", Some("127.0.0.1"), "m1")
+}
+
 fn conversation() -> Vec<Message> {
     let say = |role, blocks| Message { role, blocks };
     let image = || ("image/png".to_owned(), "QUJD".to_owned());
-    let result = |id: &str, text: &str, images| Block::Result { id: id.into(), text: text.into(), error: false, images };
+    let result = |id: &str, text: &str, images| Block::Result { id: id.into(), tool: "ls".into(), text: text.into(), error: false, images };
     vec![
         say(Role::User, vec![text("hi"), text(" "), text("there")]),
         say(
@@ -269,7 +341,8 @@ fn conversation() -> Vec<Message> {
 
 #[test]
 fn a_message_is_encoded_as_one_or_several_of_the_api() {
-    let bodies: Vec<String> = conversation().iter().map(|message| String::from_utf8(encode::message(message)).unwrap()).collect();
+    let bodies: Vec<String> =
+        conversation().iter().map(|message| String::from_utf8(encode::message(message, &dialect())).unwrap()).collect();
     assert_eq!(
         bodies,
         [
@@ -288,26 +361,30 @@ fn a_body_without_its_tail_starts_the_next_one() {
     let head = Head {
         system: vec!["one".into(), "two".into()],
         tools: vec![ToolSpec { name: "ls".into(), description: "Lists".into(), schema: json!({ "type": "object" }) }],
-        params: Params::default(),
+        ..Head::default()
     };
     let messages = conversation();
     let request = |count: usize, tool_choice| Request {
         session: SessionId::new("ses_1"),
-        head: encode::head("m1", &head).into(),
-        messages: messages[..count].iter().map(|message| encode::message(message).into()).collect(),
+        head: encode::head(&head, &dialect()).into(),
+        messages: messages[..count].iter().map(|message| encode::message(message, &dialect()).into()).collect(),
         tool_choice,
         output_max: 100,
         idle_max: std::time::Duration::from_secs(1),
     };
     let mut before = Vec::new();
     for count in 1..=messages.len() {
-        let body = encode::body(&request(count, ToolChoice::Auto), "max_tokens");
+        let body = encode::body(&request(count, ToolChoice::Auto), Manner::default());
         let value: Value = serde_json::from_slice(&body).unwrap();
         assert_eq!(value["messages"][0], json!({ "role": "system", "content": "one\n\ntwo" }));
         assert_eq!((&value["stream"], &value["stream_options"]["include_usage"]), (&json!(true), &json!(true)));
         assert!(body.starts_with(&before), "body {count} does not start with the one before");
         before = body.strip_suffix(br#"],"max_tokens":100}"#).unwrap().to_vec();
     }
-    let closing: Value = serde_json::from_slice(&encode::body(&request(1, ToolChoice::None), "max_completion_tokens")).unwrap();
+    let closing: Value = serde_json::from_slice(&encode::body(
+        &request(1, ToolChoice::None),
+        Manner { limit: Limit::MaxCompletionTokens, ..Manner::default() },
+    ))
+    .unwrap();
     assert_eq!((&closing["tool_choice"], &closing["max_completion_tokens"]), (&json!("none"), &json!(100)));
 }

@@ -73,6 +73,18 @@ impl fmt::Display for ReadError {
 
 impl std::error::Error for ReadError {}
 
+/// A session as it was at one place of its log: made by the engine, opaque to the store, disposable. Without it the
+/// whole log is folded.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SavedFold {
+    pub session: SessionId,
+    /// The record it includes last.
+    pub seq: Seq,
+    /// What it was made by; another version's is no use.
+    pub version: u32,
+    pub body: Arc<[u8]>,
+}
+
 pub trait Log: Send + Sync {
     /// Appends all or nothing and answers with the new head. An append whose `batch` is already at the tail
     /// succeeds without writing: the writer lost the answer, not the facts.
@@ -87,6 +99,16 @@ pub trait Log: Send + Sync {
     /// The views of those sessions where an ask is open or an answer allows something for longer, newest first. Quick
     /// however many sessions there are.
     fn with_asks(&self) -> BoxFuture<'_, Result<Vec<Summary>, ReadError>>;
+    /// Keeps a fold in place of the session's earlier one. A log need not keep any.
+    fn save_fold(&self, fold: SavedFold) -> BoxFuture<'_, Result<(), AppendError>> {
+        drop(fold);
+        Box::pin(async { Ok(()) })
+    }
+    /// The fold that was kept last, if there is one.
+    fn saved_fold<'a>(&'a self, session: &'a SessionId) -> BoxFuture<'a, Result<Option<SavedFold>, ReadError>> {
+        let _ = session;
+        Box::pin(async { Ok(None) })
+    }
     /// Removes whole sessions and what only they used. Needs the tree's ownership.
     fn remove<'a>(&'a self, owner: &'a Ownership) -> BoxFuture<'a, Result<u64, AppendError>>;
 }
@@ -150,6 +172,10 @@ pub enum Letter {
     Detach {
         task: SessionId,
     },
+    /// The session is called so from now on.
+    Title {
+        title: String,
+    },
 }
 
 impl Letter {
@@ -161,6 +187,7 @@ impl Letter {
             Self::Stop { .. } => Command::Interrupt { by: By::User, hold: Hold::StoppedByUser, partial: Text::default() },
             Self::Resume => Command::Resume { by: By::User },
             Self::Revoke { ask } => Command::Revoke { ask, by: By::User },
+            Self::Title { title } => Command::Retitle { title },
             Self::Detach { task } => Command::Detach { task, launched: Outcome::done("") },
         }
     }

@@ -13,7 +13,7 @@ use std::{future::Future, pin::Pin};
 
 pub use expand::{Assemble, Expander, Expansion, Needed};
 pub use hook::{Before, Hook, HookedCall};
-pub use log::{Append, AppendError, Inbox, Lease, LeaseError, Letter, Log, Outputs, Ownership, Posted, ReadError};
+pub use log::{Append, AppendError, Inbox, Lease, LeaseError, Letter, Log, Outputs, Ownership, Posted, ReadError, SavedFold};
 pub use model::{
     Block, Finish, Head, Live, Message, Model, ModelError, ModelFacts, ModelFailure, Params, Progress, Reply, ReplyPart, Request, Role,
     ToolChoice,

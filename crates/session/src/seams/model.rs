@@ -22,6 +22,9 @@ pub struct Head {
     pub tools: Vec<ToolSpec>,
     #[serde(default)]
     pub params: Params,
+    /// The JSON schema that a final answer must fit. A provider that knows how is told; the answer is checked anyway.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<Value>,
 }
 
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -73,6 +76,9 @@ pub enum Block {
     },
     Result {
         id: String,
+        /// The name of the tool, for providers that pair results by it. Empty where nobody knows.
+        #[serde(default)]
+        tool: String,
         text: String,
         error: bool,
         images: Vec<(String, String)>,

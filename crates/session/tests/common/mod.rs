@@ -11,9 +11,9 @@ use std::{
 };
 
 use posse_session::{
-    Answer, AskId, BatchId, By, CallId, Decision, Delivery, Effort, Entry, EntryId, Event, Finish, Grant, Hash, Hold, How, Ids, Kind,
-    Limit, Look, ModelFailure, Outcome, Part, Priority, Recipe, Record, Reserved, Rule, Rules, Scope, Segment, SessionId, Source, Spawn,
-    Text, Timestamp, To, Touch, Usage, Verdict, Wanted,
+    Answer, AskId, BatchId, By, CallId, Decision, Delivery, Effort, Entry, EntryId, Event, Finish, Fork, Grant, Hash, Hold, How, Ids, Kind,
+    Limit, Look, ModelFailure, Outcome, Part, Priority, Purpose, Recipe, Record, Reserved, Rule, Rules, Scope, Segment, SessionId, Source,
+    Spawn, Text, Timestamp, To, Touch, Usage, Verdict, Wanted,
 };
 
 /// Fresh ids in the order they are asked for: `ask_1`, `msg_2`.
@@ -80,8 +80,16 @@ pub fn spawn(entry: &str, internal: bool) -> Spawn {
         note: "new".into(),
         allowed: Vec::new(),
         named: Vec::new(),
+        purpose: None,
+        fork: None,
         by: None,
     }
+}
+
+/// Internal work, by a session that begins with this conversation.
+pub fn internal(entry: &str, purpose: Purpose, segments: Vec<Segment>) -> Spawn {
+    let fork = Some(Box::new(Fork { segments, head: Hash::new("aa"), model: "test/one".into() }));
+    Spawn { agent: purpose.agent().to_owned(), name: None, purpose: Some(purpose), fork, ..spawn(entry, true) }
 }
 
 /// One event of every kind, with every text set to `text`.
@@ -114,7 +122,8 @@ pub fn one_of_each(text: &str) -> Vec<Event> {
         metadata: Some(serde_json::json!({"exit": 0})),
         attachments: vec![Part::File { mime: "image/png".into(), name: "a.png".into(), data: Some(said()) }],
     };
-    vec![
+    let stretch = || vec![Segment { session: SessionId::new("ses_2"), from: 0, to: 4, pruned: true }];
+    let mut all = vec![
         created(Kind::Task, "ses_0", Some("ses_0"), vec![rules()]),
         Event::Configured { head: Hash::new("ab"), model: "test/one".into() },
         Event::Queued { entry },
@@ -166,7 +175,7 @@ pub fn one_of_each(text: &str) -> Vec<Event> {
             call: call.clone(),
             task: task.clone(),
             round: 1,
-            spawn: Spawn { prompt: said(), ..spawn("msg_9", true) },
+            spawn: Spawn { prompt: said(), ..internal("msg_9", Purpose::Compact { tail_from: 3 }, stretch()) },
             wait: true,
         },
         Event::TaskEnded {
@@ -193,14 +202,26 @@ pub fn one_of_each(text: &str) -> Vec<Event> {
         Event::KeptEnded { call, words: said(), entry: Some(EntryId::new("msg_12")) },
         Event::ModelChanged { model: Some("test/two".into()), why: "529".into() },
         Event::Detached { task: task.clone() },
-        Event::TaskStopped { task: task.clone(), by: By::Model, hold: None },
+        Event::TaskStopped { task, by: By::Model, hold: None },
         Event::Ended { round: 1, how: How::Limit, reply: Some(5), error: "limit".into(), usage },
-        Event::Forked { segments: vec![Segment { session: task, from: 0, to: 4 }] },
-        Event::Compacted { summary: said(), tail_from: 3 },
+        Event::Forked { segments: stretch() },
         Event::Reverted { to: 2 },
         Event::Revoked { ask: AskId::new("ask_1"), by: By::User },
         Event::Undone { calls: vec![CallId::new("call_1")], paths: vec!["a.rs".into()] },
         Event::Unknown(serde_json::json!({"type": "dreamt", "of": said(), "ignorable": true})),
+    ];
+    all.extend(one_of_each_about_length(text));
+    all
+}
+
+/// How long a conversation is, what it is called, and the shape of its answers.
+fn one_of_each_about_length(text: &str) -> Vec<Event> {
+    vec![
+        Event::Compacted { summary: text.into(), tail_from: 3, verbatim: text.into() },
+        Event::Pruned { to: 3 },
+        Event::CompactionFailed { why: "nothing of it can be left out".into() },
+        Event::Titled { title: "a better title".into() },
+        Event::Misshapen { words: "no such field".into(), again: true },
     ]
 }
 
@@ -231,6 +252,7 @@ pub fn one_of_each_part(text: &str) -> Vec<Part> {
             change: text.into(),
             mode: Some(0o755),
         },
+        Part::Compact { words: text.into() },
         Part::Compaction { summary: text.into() },
         Part::Retry { attempt: 1, error: "cut".into() },
         Part::Opaque { provider: "openai".into(), raw: "{\"id\":\"rs_1\"}".into() },
@@ -252,10 +274,11 @@ pub fn every_name() -> BTreeSet<String> {
             Event::Expanding { .. } | Event::Expanded { .. } => {}
             Event::TaskResumed { .. } | Event::TaskAwaited { .. } | Event::Unqueued { .. } | Event::ModelChanged { .. } => {}
             Event::Kept { .. } | Event::KeptEnded { .. } => {}
+            Event::Pruned { .. } | Event::CompactionFailed { .. } | Event::Titled { .. } | Event::Misshapen { .. } => {}
         }
         event.name()
     }
-    assert_eq!(names.len(), 35, "one_of_each has one of each");
+    assert_eq!(names.len(), 39, "one_of_each has one of each");
     names
 }
 

@@ -8,11 +8,11 @@ use std::{collections::BTreeSet, time::Duration};
 use posse_session::Finish;
 use posse_session::{
     Answer, AskId, Asking, BatchId, By, CallId, CallState, Command, Decision, Delivery, Effect, Effort, Entry, EntryId, Event, Given,
-    Grant, Granted, Hash, Hold, How, Ids, Kind, Limit, Look, Mode, ModelFailure, Outcome, Permit, Priority, Record, Report, Rules, Scope,
-    Session, SessionId, Source, TaskReport, Text, Timestamp, To, Touch, Usage, Verdict, Wanted,
+    Grant, Granted, Hash, Hold, How, Ids, Kind, Limit, Look, Mode, ModelFailure, Outcome, Part, Permit, Priority, Purpose, Record, Report,
+    Rules, Scope, Segment, Session, SessionId, Source, Spawn, TaskReport, Text, Timestamp, To, Touch, Usage, Verdict, Wanted,
 };
 
-use super::{Counter, created, rules, spawn, wanted};
+use super::{Counter, created, internal, rules, spawn, wanted};
 
 pub struct Play {
     pub session: Session,
@@ -30,6 +30,9 @@ pub struct Play {
     pub grants: Vec<Granted>,
     looks: bool,
     fallbacks: Vec<String>,
+    compacts: bool,
+    /// Internal sessions that were started.
+    internal: u32,
 }
 
 impl Play {
@@ -55,6 +58,8 @@ impl Play {
             grants: Vec::new(),
             looks: false,
             fallbacks: Vec::new(),
+            compacts: false,
+            internal: 0,
         }
     }
 
@@ -83,6 +88,7 @@ impl Play {
             grants: &self.grants,
             looks: self.looks,
             fallbacks: &self.fallbacks,
+            compacts: self.compacts,
         };
         let mut draft = self.session.draft(BatchId::new(self.ids.fresh("evt_")), given.now);
         draft.decide(command, &given);
@@ -102,6 +108,7 @@ impl Play {
             grants: &self.grants,
             looks: self.looks,
             fallbacks: &self.fallbacks,
+            compacts: self.compacts,
         };
         let mut draft = self.session.draft(BatchId::new(self.ids.fresh("evt_")), given.now);
         draft.begin(effect, permit, Vec::new(), &given);
@@ -310,8 +317,63 @@ impl Play {
                 };
                 self.decide(Command::Answer { ask, answer, by: By::User });
             }
+            _ => self.in_length(verb, words),
+        }
+    }
+
+    /// How long the conversation is, what it is called, and the shape of its answers.
+    fn in_length(&mut self, verb: &str, words: &[&str]) {
+        let first = words.first().copied();
+        match verb {
+            // From here on a conversation that is too long is made shorter.
+            "compacts" => self.compacts = true,
+            // A summary is begun, because it is owed or because the run finds it time: `compact`, `compact tail=4`.
+            "compact" => {
+                let tail = words.iter().find_map(|word| word.strip_prefix("tail=")).map(|tail| tail.parse().expect("a place"));
+                let tail_from = tail.unwrap_or(self.session.head());
+                let (task, spawn) = self.summary(tail_from);
+                self.decide(Command::Compact { task, spawn, took: self.wants_summary() });
+            }
+            "prune" => self.decide(Command::Prune { to: first.expect("a place").parse().expect("a place") }),
+            "uncompacted" => self.decide(Command::LeaveUncompacted { why: words.join(" "), took: self.wants_summary() }),
+            // The summary is written: `summed all of it`; or it is not: `unsummed`, `unsummed stopped`.
+            "summed" => self.summary_ends(How::Completed, &words.join(" ")),
+            "unsummed" => {
+                let how = if first == Some("stopped") { How::Stopped } else { How::Failed };
+                self.summary_ends(how, "");
+            }
+            "retitle" => self.decide(Command::Retitle { title: words.join(" ") }),
+            // The session begins with another's: `fork ses_9 5`.
+            "fork" => {
+                let (session, to) = (SessionId::new(words[0]), words[1].parse().expect("a place"));
+                self.decide(Command::Fork { segments: vec![Segment { session, from: 0, to, pruned: false }] });
+            }
+            // An answer that does not have the shape that was asked for.
+            "misshapen" => self.answers(&[], Some(words.join(" "))),
             other => panic!("no such word: {other}"),
         }
+    }
+
+    fn summary(&mut self, tail_from: u64) -> (SessionId, Box<Spawn>) {
+        self.internal += 1;
+        let segments = self.session.segments_until(tail_from);
+        let spawn = internal(&format!("msg_s{}", self.internal), Purpose::Compact { tail_from }, segments);
+        (SessionId::new(format!("s{}", self.internal)), Box::new(spawn))
+    }
+
+    /// The entry that asks for a summary now.
+    fn wants_summary(&self) -> Option<EntryId> {
+        self.session.owed().into_iter().find_map(|effect| if let Effect::Compact { entry } = effect { entry } else { None })
+    }
+
+    fn summary_ends(&mut self, how: How, said: &str) {
+        let open = self.session.tasks().iter().find(|(_, open)| open.purpose.is_some());
+        let task = open.expect("it is being written").0.clone();
+        let Report::TaskEnded(mut end) = task_report(task.as_str(), 1, how) else { return };
+        end.said = said.into();
+        end.verbatim = "do it".into();
+        end.result = if said.is_empty() { "its model is gone".into() } else { said.into() };
+        self.decide(Command::Report(Report::TaskEnded(end)));
     }
 
     /// `say`, then in any order: `now` or `later`, `idle`, who speaks, `#id`, `bytes=N`. Users by default, ids `e1`, `e2`.
@@ -328,6 +390,8 @@ impl Play {
                 "hook" => (entry.source, entry.priority) = (Source::Hook { name: "h".into() }, Priority::Later),
                 "plugin" => (entry.source, entry.priority) = (Source::Plugin { name: "p".into() }, Priority::Later),
                 "typed" => entry.typed = true,
+                // It says nothing and wants a summary.
+                "compact" => entry.parts = vec![Part::Compact { words: "the numbers".into() }],
                 "prompt" => entry.source = Source::Prompt { session: SessionId::new("ses_9") },
                 "agent" => entry.source = Source::Agent { session: SessionId::new("ses_9"), name: "peer".into() },
                 other => match (other.strip_prefix('#'), other.strip_prefix("bytes=")) {
@@ -367,6 +431,7 @@ impl Play {
             };
             match *word {
                 "words" => parts.push(posse_session::Part::text("hi")),
+                "compact" => parts.push(Part::Compact { words: Text::default() }),
                 "sub" => parts.push(subtask(false)),
                 "direct" => parts.push(subtask(true)),
                 other => match (other.strip_prefix("by="), other.strip_prefix("allows=")) {
@@ -381,6 +446,10 @@ impl Play {
 
     /// `reply` ends the turn; `reply +touch +read=x` calls tools `c1`, `c2`, …, with inputs that differ unless given.
     fn reply(&mut self, words: &[&str]) {
+        self.answers(words, None);
+    }
+
+    fn answers(&mut self, words: &[&str], misshapen: Option<String>) {
         let mut calls: Vec<Wanted> = Vec::new();
         for word in words {
             let word = word.strip_prefix('+').expect("+tool or +tool=input");
@@ -393,7 +462,7 @@ impl Play {
         let finish = if calls.is_empty() { Finish::Stop } else { Finish::Calls };
         let step = self.at_step();
         let usage = Usage { input: 10, output: 1, ..Usage::default() };
-        self.decide(Command::Report(Report::Reply { step, parts: Vec::new(), calls, usage, finish }));
+        self.decide(Command::Report(Report::Reply { step, parts: Vec::new(), calls, usage, finish, misshapen }));
     }
 
     /// A hook has looked at the first call that waits for it: `look ok`, `look refuse`, `look as deny`.
@@ -463,6 +532,8 @@ impl Play {
             Effect::CallModel { step, not_before: None } => format!("model {step}{star}"),
             Effect::Expand { entry } => format!("expand {entry}"),
             Effect::Subtask { step } => format!("subtask {step}"),
+            Effect::Compact { entry: None } => "compact".into(),
+            Effect::Compact { entry: Some(entry) } => format!("compact for {entry}"),
             Effect::Look { call } => format!("look {call}"),
             Effect::RunCall { call } => format!("run {call}{star}"),
             Effect::Watch { task, round } => format!("watch {task}/{round}"),
@@ -493,6 +564,7 @@ pub fn task_report(task: &str, round: u64, how: How) -> Report {
         notice: format!("[task {task}] found").into(),
         said: Text::default(),
         awaited: Vec::new(),
+        verbatim: Text::default(),
         usage: Usage::default(),
         effort: Effort::default(),
     }))
@@ -572,6 +644,12 @@ pub fn fact_word(event: &Event) -> String {
         Event::Detached { task } => format!("{task} detached"),
         Event::TaskStopped { task, by, .. } => format!("{task} stopped by {}", plain(by)),
         Event::Ended { round, how, .. } => format!("ended {round} {}", plain(how)),
+        Event::Forked { segments } => format!("forked {}", segments.len()),
+        Event::Compacted { tail_from, .. } => format!("compacted to {tail_from}"),
+        Event::Pruned { to } => format!("pruned to {to}"),
+        Event::CompactionFailed { why } => format!("uncompacted: {why}"),
+        Event::Titled { title } => format!("titled {title}"),
+        Event::Misshapen { again, .. } => format!("misshapen, {}", if *again { "again" } else { "the last" }),
         other => other.name(),
     }
 }

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use posse_session::{AppendError, BatchId, Epoch, Record, Seq, SessionId, Summary};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::{rows, views};
+use super::{migrate, rows, views};
 use crate::ready::{Ready, Standing, Verdict, judge};
 
 /// A few hundred bytes each. When there are more the cache starts anew: reading them again is cheap.
@@ -135,6 +135,7 @@ fn write(connection: &Connection, ready: &Ready, known: Option<Known>) -> rusqli
     for (event, body) in append.events.iter().zip(&ready.bodies) {
         let record = Record { seq: known.summary.head + 1, at: append.at, batch: append.batch.clone(), event: event.clone() };
         insert.execute(params![rows::place(known.key, record.seq), rows::signed(append.at.0), append.batch.as_str(), body])?;
+        migrate::refer(connection, known.key, event)?;
         known.summary.apply(&record);
     }
     let mut refer =

@@ -15,13 +15,14 @@ use posse_session::{Seq, SessionId};
 use rusqlite::Connection;
 use tokio::sync::{Notify, watch};
 
-use super::{rows, schema};
+use super::{readers::Connect, rows};
 
 /// How late another process's write may be seen. Asking costs some microseconds.
 const POLL_EVERY: Duration = Duration::from_millis(50);
 
 pub(super) struct Bell {
     path: PathBuf,
+    connect: Connect,
     waiting: Mutex<Waiting>,
     /// Wakes the watcher when the first one waits, and when the store is closed.
     changed: Condvar,
@@ -50,8 +51,8 @@ pub(super) struct Listener<'a> {
 }
 
 impl Bell {
-    pub(super) fn new(path: PathBuf) -> Self {
-        Self { path, waiting: Mutex::default(), changed: Condvar::new(), letters: watch::Sender::new(0) }
+    pub(super) fn new(path: PathBuf, connect: Connect) -> Self {
+        Self { path, connect, waiting: Mutex::default(), changed: Condvar::new(), letters: watch::Sender::new(0) }
     }
 
     pub(super) fn listen<'a>(bell: &'a Arc<Self>, session: &'a SessionId, after: Seq) -> Listener<'a> {
@@ -166,7 +167,7 @@ impl Watcher {
     fn look(&mut self, bell: &Bell) -> rusqlite::Result<()> {
         let connection = match self.connection.take() {
             Some(connection) => self.connection.insert(connection),
-            None => self.connection.insert(schema::open_reader(&bell.path)?),
+            None => self.connection.insert((bell.connect)(&bell.path)?),
         };
         let version: i64 = connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?;
         if self.version == Some(version) {

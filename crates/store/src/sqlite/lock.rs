@@ -14,6 +14,8 @@ use std::{
 use posse_session::{LeaseError, SessionId};
 use rustix::fs::{FlockOperation, flock};
 
+use crate::error::io_words;
+
 /// The file may be unlinked by a removal between our open and our lock; more often than this is not bad luck.
 const TRIES: u32 = 8;
 
@@ -36,7 +38,7 @@ pub(super) fn folder(store: &Path) -> PathBuf {
 impl Lock {
     pub(super) fn take(store: &Path, root: &SessionId) -> Result<Self, LeaseError> {
         let path = path_of(store, root);
-        let failed = |error: io::Error| LeaseError::Unavailable(format!("{}: {error}", path.display()));
+        let failed = |error: io::Error| LeaseError::Unavailable(io_words(&path, &error));
         let mut looks = 0;
         for _ in 0..TRIES {
             let mut file =
@@ -65,7 +67,7 @@ impl Lock {
     /// Whether someone holds the lock. A shared lock is tried for a moment: it harms no owner and writes nothing.
     pub(super) fn is_held(store: &Path, root: &SessionId) -> Result<bool, LeaseError> {
         let path = path_of(store, root);
-        let failed = |error: io::Error| LeaseError::Unavailable(format!("{}: {error}", path.display()));
+        let failed = |error: io::Error| LeaseError::Unavailable(io_words(&path, &error));
         let file = match fs::OpenOptions::new().read(true).open(&path) {
             Ok(file) => file,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),

@@ -2,17 +2,32 @@
 //!
 //! The folder holds `posse.db` and `locks/`. Each process has one writer thread (`writer.rs`) that commits what waits
 //! in groups, a few connections that only read (`readers.rs`), and a watcher (`bell.rs`) that notices what other
-//! processes wrote. What a transaction does is in `append.rs`, `remove.rs` and `views.rs`; the tables in `schema.rs`.
+//! processes wrote. What a transaction does is in `append.rs`, `remove.rs` and `views.rs`; the tables in `schema.rs`. A
+//! file that is damaged is mended when it is opened (`salvage.rs`); one that cannot be written is read (`unwritable.rs`).
 
 mod append;
 mod bell;
+mod damage;
+mod folds;
 mod lock;
+mod migrate;
+mod pages;
+mod presence;
 mod readers;
 mod remove;
 mod rows;
+mod salvage;
 mod schema;
+mod space;
+mod unwritable;
 mod views;
 mod writer;
+
+pub(crate) use self::{damage::is_damage, schema::beside};
+pub use self::{
+    salvage::Salvaged,
+    space::{Backup, BackupError},
+};
 
 use std::{
     path::{Path, PathBuf},
@@ -23,16 +38,21 @@ use std::{
 };
 
 use posse_session::{
-    Append, AppendError, BoxFuture, Hash, Inbox, Lease, LeaseError, LetterId, Log, Ownership, Posted, ReadError, Record, Seq, SessionId,
-    Summary,
+    Append, AppendError, BoxFuture, Hash, Inbox, Lease, LeaseError, LetterId, Log, Ownership, Posted, ReadError, Record, SavedFold, Seq,
+    SessionId, Summary,
 };
 
 use self::{
     bell::Bell,
     lock::Lock,
+    presence::Presence,
     readers::Readers,
+    schema::FILE_NAME,
+    unwritable::Way,
     writer::{Wish, Writer},
 };
+use rusqlite::Connection;
+
 use crate::{error::OpenError, ready::Ready};
 
 /// No letter is larger: room for a prompt with a few images in it, far below what SQLite takes.
@@ -53,6 +73,11 @@ struct Shared {
     bell: Arc<Bell>,
     /// No view was missing or old when this process last looked; its own appends keep it so.
     views_fresh: AtomicBool,
+    salvaged: Option<Salvaged>,
+    /// Where the file is read from in fact, if it had to be copied; gone with the handle.
+    _copy: Option<unwritable::Copy>,
+    /// Last, so that nobody takes the file for free while something here still has it open.
+    _presence: Presence,
 }
 
 impl Drop for Shared {
@@ -68,16 +93,103 @@ impl Clone for Sqlite {
 }
 
 impl Sqlite {
+    /// Whether there is a store in this folder. Who only wants to read makes none.
+    pub fn is_in(folder: impl AsRef<Path>) -> bool {
+        let path = folder.as_ref().join(FILE_NAME);
+        path.exists() || salvage::is_ready(&path)
+    }
+
     /// Opens the store in this folder and makes what is not there yet. Reads no session and checks no page: a damaged
-    /// file is found when its header or tables cannot be read.
+    /// file is found when its header or tables cannot be read. Then what can be read is saved into a new one, and
+    /// [`Sqlite::salvaged`] tells what became of it.
     pub fn open(folder: impl AsRef<Path>) -> Result<Self, OpenError> {
-        let folder = folder.as_ref().to_owned();
-        let (path, connection) = schema::open(&folder)?;
-        let bell = Arc::new(Bell::new(path.clone()));
+        let folder = folder.as_ref();
+        let path = folder.join(FILE_NAME);
+        schema::check_version()?;
+        schema::make_folder(folder)?;
+        let presence = Presence::share(folder)?;
+        let first = if salvage::is_due(&path) { Err(OpenError::NotADatabase { path: path.clone() }) } else { make_and_open(&path) };
+        let (connection, salvaged) = match first {
+            Ok(connection) => (connection, None),
+            Err(OpenError::NotADatabase { path }) => mend(folder, &path, &presence)?,
+            Err(error) => return Err(error),
+        };
+        let bell = Arc::new(Bell::new(path.clone(), schema::open_reader));
         let writer =
             Writer::start(connection, path.clone(), Arc::clone(&bell)).map_err(|source| OpenError::Io { path: path.clone(), source })?;
-        let shared = Shared { folder, writer, readers: Arc::new(Readers::new(path)), bell, views_fresh: AtomicBool::new(false) };
-        Ok(Self { shared: Arc::new(shared), heard: AtomicU64::new(0) })
+        Ok(Self::of(folder, writer, Readers::new(path, schema::open_reader), bell, salvaged, None, presence))
+    }
+
+    /// The same for who only reads: a full or read-only disk is no obstacle. Then every write is refused with the reason.
+    /// Should the file have to be copied to be read, the copy is in `scratch` while the handle lives.
+    pub fn open_to_read(folder: impl AsRef<Path>, scratch: &Path) -> Result<Self, OpenError> {
+        let folder = folder.as_ref();
+        match Self::open(folder) {
+            Err(error) if error.may_be_read() && folder.join(FILE_NAME).exists() => {
+                let presence = Presence::share(folder)?;
+                // If it cannot be read either, why it cannot be written says more.
+                let Some(Way { path, connect, copy }) = unwritable::find(&folder.join(FILE_NAME), scratch)? else { return Err(error) };
+                let bell = Arc::new(Bell::new(path.clone(), connect));
+                Ok(Self::of(folder, Writer::Nobody(error.to_string()), Readers::new(path, connect), bell, None, copy, presence))
+            }
+            other => other,
+        }
+    }
+
+    fn of(
+        folder: &Path,
+        writer: Writer,
+        readers: Readers,
+        bell: Arc<Bell>,
+        salvaged: Option<Salvaged>,
+        copy: Option<unwritable::Copy>,
+        presence: Presence,
+    ) -> Self {
+        let (folder, readers, views_fresh) = (folder.to_owned(), Arc::new(readers), AtomicBool::new(false));
+        let shared = Shared { folder, writer, readers, bell, views_fresh, salvaged, _copy: copy, _presence: presence };
+        Self { shared: Arc::new(shared), heard: AtomicU64::new(0) }
+    }
+
+    /// What was saved out of a damaged file when this handle opened it.
+    pub fn salvaged(&self) -> Option<&Salvaged> {
+        self.shared.salvaged.as_ref()
+    }
+
+    /// Why nothing can be written here, if that is so.
+    pub fn unwritable(&self) -> Option<&str> {
+        if let Writer::Nobody(why) = &self.shared.writer { Some(why) } else { None }
+    }
+
+    /// Copies everything, as it is at one moment, into a file; others may go on writing. The copy is checked before it
+    /// gets its name, and a file that is there is only replaced when that is wanted.
+    pub async fn backup(&self, target: impl Into<PathBuf>, replace: bool) -> Result<Backup, BackupError> {
+        let (target, database) = (target.into(), self.shared.folder.join(FILE_NAME));
+        let copied = self.shared.readers.query(move |connection| Ok(space::backup(connection, &database, &target, replace))).await;
+        copied.unwrap_or_else(|error| Err(BackupError::Failed(error.to_string())))
+    }
+
+    /// Hands space of removed sessions back to the disk where that is worth it. Answers with how many bytes that were,
+    /// and how many are still free inside the file for what comes.
+    pub async fn give_back(&self) -> Result<(u64, u64), AppendError> {
+        let given = self.shared.writer.grant(Wish::GiveBack).await?;
+        let left = self.shared.readers.query(space::sizes).await.map(|(_, free)| free);
+        Ok((given, left.unwrap_or(0)))
+    }
+
+    /// How many bytes the file has, and whether all of it fits together: `ok`, or what does not. Reads everything.
+    pub async fn check(&self) -> Result<String, ReadError> {
+        let path = self.shared.folder.join(FILE_NAME);
+        let said = self.shared.readers.query(space::check).await?;
+        if said != "ok" {
+            damage::note(&path);
+        }
+        Ok(said)
+    }
+
+    /// Sessions of other trees that show records of this one, which therefore cannot be removed.
+    pub async fn forks_of(&self, root: &SessionId) -> Result<Vec<SessionId>, ReadError> {
+        let root = root.clone();
+        self.shared.readers.query(move |connection| remove::forks_of(connection, &root)).await
     }
 
     pub fn folder(&self) -> &Path {
@@ -88,6 +200,29 @@ impl Sqlite {
     pub async fn rebuild_views(&self) -> Result<u64, AppendError> {
         self.shared.writer.grant(Wish::Rebuild).await
     }
+}
+
+fn make_and_open(path: &Path) -> Result<Connection, OpenError> {
+    schema::make_file(path)?;
+    schema::open(path)
+}
+
+/// Saves what can be read of a damaged file, as the only process that has it open.
+fn mend(folder: &Path, path: &Path, presence: &Presence) -> Result<(Connection, Option<Salvaged>), OpenError> {
+    if !presence.is_alone(folder)? {
+        // What was noted in one place of the file need not keep anybody from the rest of it.
+        return if salvage::is_half_done(path) {
+            Err(OpenError::NotADatabase { path: path.to_owned() })
+        } else {
+            Ok((make_and_open(path)?, None))
+        };
+    }
+    // Somebody else may have done it before it was our turn.
+    let is_due = salvage::is_due(path) || matches!(make_and_open(path), Err(OpenError::NotADatabase { .. }));
+    let salvaged = if is_due { Some(salvage::salvage(folder)) } else { None };
+    presence.share_again(folder)?;
+    let salvaged = salvaged.transpose()?;
+    Ok((make_and_open(path)?, salvaged))
 }
 
 impl Log for Sqlite {
@@ -102,7 +237,18 @@ impl Log for Sqlite {
 
     fn blob<'a>(&'a self, hash: &'a Hash) -> BoxFuture<'a, Result<Arc<[u8]>, ReadError>> {
         let hash = hash.clone();
-        Box::pin(async move { self.shared.readers.query(move |connection| rows::blob(connection, &hash)).await?.ok_or(ReadError::Missing) })
+        Box::pin(async move {
+            let found = self.shared.readers.query(move |connection| Ok((rows::blob(connection, &hash)?, hash))).await?;
+            match found {
+                (Some(body), hash) if rows::fits(hash.as_str(), &body) => Ok(body),
+                // Wrong words must reach nobody; without them the session still opens.
+                (Some(_), _) => {
+                    damage::note(&self.shared.folder.join(FILE_NAME));
+                    Err(ReadError::Missing)
+                }
+                (None, _) => Err(ReadError::Missing),
+            }
+        })
     }
 
     fn changed<'a>(&'a self, session: &'a SessionId, after: Seq) -> BoxFuture<'a, ()> {
@@ -133,13 +279,27 @@ impl Log for Sqlite {
         Box::pin(async move {
             // A view that was deleted, or made by another version, is in no index.
             if !self.shared.views_fresh.load(Ordering::Relaxed) {
-                if self.shared.readers.query(views::are_stale).await? {
+                let is_stale = self.shared.readers.query(views::are_stale).await?;
+                if is_stale && self.unwritable().is_some() {
+                    let all = self.summaries(None).await?;
+                    return Ok(all.into_iter().filter(|summary| !summary.asks.is_empty() || !summary.granted.is_empty()).collect());
+                }
+                if is_stale {
                     self.shared.writer.grant(Wish::Mend).await.map_err(|error| ReadError::Unavailable(error.to_string()))?;
                 }
                 self.shared.views_fresh.store(true, Ordering::Relaxed);
             }
             self.shared.readers.query(views::with_asks).await
         })
+    }
+
+    fn save_fold(&self, fold: SavedFold) -> BoxFuture<'_, Result<(), AppendError>> {
+        Box::pin(async move { self.shared.writer.grant(Wish::SaveFold(fold)).await.map(drop) })
+    }
+
+    fn saved_fold<'a>(&'a self, session: &'a SessionId) -> BoxFuture<'a, Result<Option<SavedFold>, ReadError>> {
+        let session = session.clone();
+        Box::pin(self.shared.readers.query(move |connection| folds::load(connection, &session)))
     }
 
     fn remove<'a>(&'a self, owner: &'a Ownership) -> BoxFuture<'a, Result<u64, AppendError>> {
@@ -154,6 +314,9 @@ impl Log for Sqlite {
 impl Lease for Sqlite {
     fn take<'a>(&'a self, root: &'a SessionId) -> BoxFuture<'a, Result<Ownership, LeaseError>> {
         Box::pin(async move {
+            if let Some(why) = self.unwritable() {
+                return Err(LeaseError::Unavailable(why.to_owned()));
+            }
             let lock = Lock::take(&self.shared.folder, root)?;
             // Should this fail the lock is dropped and the tree is as free as before.
             match self.shared.writer.grant(Wish::Take(root.clone())).await {

@@ -2,7 +2,7 @@
 //! that is what the WAL is for.
 
 use std::{
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -10,22 +10,26 @@ use posse_session::ReadError;
 use rusqlite::Connection;
 use tokio::sync::Semaphore;
 
-use super::schema;
+use super::damage;
 use crate::error::words;
 
 /// Reads take microseconds to milliseconds; a few at once keep two cores busy and the number of open files small.
 const READERS_MAX: usize = 4;
 
+/// How a connection is made: the file may be on a disk where the usual way is closed.
+pub(super) type Connect = fn(&Path) -> rusqlite::Result<Connection>;
+
 pub(super) struct Readers {
     path: PathBuf,
+    connect: Connect,
     /// Opened when first needed: many commands never read twice at once.
     idle: Mutex<Vec<Connection>>,
     permits: Semaphore,
 }
 
 impl Readers {
-    pub(super) fn new(path: PathBuf) -> Self {
-        Self { path, idle: Mutex::new(Vec::new()), permits: Semaphore::new(READERS_MAX) }
+    pub(super) fn new(path: PathBuf, connect: Connect) -> Self {
+        Self { path, connect, idle: Mutex::new(Vec::new()), permits: Semaphore::new(READERS_MAX) }
     }
 
     pub(super) async fn query<T, Q>(self: &Arc<Self>, query: Q) -> Result<T, ReadError>
@@ -47,10 +51,10 @@ impl Readers {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let connection = match idle {
             Some(connection) => connection,
-            None => schema::open_reader(&self.path)?,
+            None => (self.connect)(&self.path)?,
         };
         // After an error the connection is closed: the next read starts from a clean one.
-        let found = query(&connection)?;
+        let found = query(&connection).inspect_err(|error| damage::note_if_damaged(&self.path, error))?;
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         // A caller that went away gave its permit back before its read was done, so there may be one too many.
         if idle.len() < READERS_MAX {

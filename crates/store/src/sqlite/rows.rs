@@ -7,6 +7,8 @@ use std::sync::Arc;
 use posse_session::{BatchId, Event, Hash, Letter, LetterId, Posted, Record, Seq, SessionId, Timestamp};
 use rusqlite::{Connection, OptionalExtension, Row, types::Type};
 
+use crate::ready::HASH_CHARS;
+
 /// Bits of a place that hold the seq. Four billion events in a session, two billion sessions in a project.
 const SEQ_BITS: u32 = 32;
 
@@ -18,8 +20,20 @@ pub(super) fn place(key: i64, seq: Seq) -> i64 {
     (key << SEQ_BITS) | seq.min(SEQ_MAX) as i64
 }
 
-fn seq_at(place: i64) -> Seq {
+pub(super) fn seq_at(place: i64) -> Seq {
     place as u64 & SEQ_MAX
+}
+
+/// The key of the session whose event lies there.
+pub(super) fn key_at(place: i64) -> i64 {
+    place >> SEQ_BITS
+}
+
+/// Reads the ends of the tables that matter: what is hurt at the top of them is found when the file is opened.
+pub(super) fn touch(connection: &Connection) -> rusqlite::Result<()> {
+    let ends = "SELECT (SELECT max(place) FROM events), (SELECT max(key) FROM sessions), (SELECT max(key) FROM blobs),
+        (SELECT max(root) FROM trees), (SELECT max(number) FROM letters), (SELECT max(session) FROM summaries)";
+    connection.query_row(ends, [], |_| Ok(()))
 }
 
 /// SQLite counts in signed numbers; ours never come near their end.
@@ -65,8 +79,15 @@ pub(super) fn each_record(
     let mut statement =
         connection.prepare_cached("SELECT place, at, batch, body FROM events WHERE place > ?1 AND place <= ?2 ORDER BY place LIMIT ?3")?;
     let mut rows = statement.query([place(key, after), place(key, SEQ_MAX), signed(limit as u64)])?;
+    let mut last = after;
     while let Some(row) = rows.next()? {
-        see(record(row)?);
+        let record = record(row)?;
+        // Seqs are dense: a hole is damage that SQLite did not notice.
+        if record.seq != last + 1 {
+            return Err(damaged(0, format!("event {} is missing", last + 1)));
+        }
+        last = record.seq;
+        see(record);
     }
     Ok(())
 }
@@ -83,11 +104,17 @@ pub(super) fn damaged(column: usize, words: String) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(column, Type::Text, words.into())
 }
 
+/// As it lies there; see `fits`.
 pub(super) fn blob(connection: &Connection, hash: &Hash) -> rusqlite::Result<Option<Arc<[u8]>>> {
     connection
         .prepare_cached("SELECT body FROM blobs WHERE hash = ?1")?
         .query_row([hash.as_str()], |row| Ok(Arc::from(row.get_ref(0)?.as_blob()?)))
         .optional()
+}
+
+/// Whether these bytes are what the hash names. A name of another kind is not ours to judge.
+pub(super) fn fits(hash: &str, body: &[u8]) -> bool {
+    hash.len() != HASH_CHARS || blake3::hash(body).to_hex().as_str() == hash
 }
 
 /// A letter this version cannot read stays for one that can; it must not keep the others from being read.

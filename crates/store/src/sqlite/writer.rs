@@ -3,14 +3,18 @@
 //! Flushing to disk is what an append costs, so appends that arrive during one flush share the next. Each wish has
 //! its own savepoint and fails alone; an answer is given only after the commit. What a wish does to the tables is in
 //! `append.rs`, `remove.rs` and `views.rs`.
+//!
+//! No space is set aside for a last word on a full disk. There is none to say: a log is whole after every append and
+//! what a session owes follows from it, so a run that stops is resumable without an event that says so. A reserve would
+//! be eaten by whatever else fills the disk, or let the run go on for a megabyte and stop it then.
 
 use std::{io, path::PathBuf, sync::Arc, thread};
 
-use posse_session::{AppendError, Epoch, LetterId, Posted, SessionId};
+use posse_session::{AppendError, Epoch, LetterId, Posted, SavedFold, SessionId};
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
-use super::{append::Cache, bell::Bell, remove, schema, views};
+use super::{append::Cache, bell::Bell, damage, folds, remove, schema, space, views};
 use crate::{error::words, ready::Ready};
 
 /// Wishes waiting for the writer; more wait in their own tasks. Ten times the sessions we expect to write at once.
@@ -37,6 +41,9 @@ pub(super) enum Wish {
         root: SessionId,
         epoch: Epoch,
     },
+    SaveFold(SavedFold),
+    /// Hands free space back to the disk; answered with how many bytes. Not part of a transaction.
+    GiveBack,
     /// Makes all views anew.
     Rebuild,
     /// Makes the views anew that are missing or of another version.
@@ -45,14 +52,16 @@ pub(super) enum Wish {
 
 type Answer = Result<u64, AppendError>;
 
-struct Job {
+pub(super) struct Job {
     wish: Wish,
     reply: oneshot::Sender<Answer>,
 }
 
 /// The way to the thread, which ends when this is dropped and its last wish is answered.
-pub(super) struct Writer {
-    jobs: mpsc::Sender<Job>,
+pub(super) enum Writer {
+    Thread(mpsc::Sender<Job>),
+    /// The file can only be read, for this reason.
+    Nobody(String),
 }
 
 impl Writer {
@@ -60,20 +69,26 @@ impl Writer {
         let (jobs, waiting) = mpsc::channel(WISHES_MAX);
         let desk = Desk { connection, path, bell, cache: Cache::default() };
         thread::Builder::new().name("posse-writer".to_owned()).spawn(move || desk.run(waiting))?;
-        Ok(Self { jobs })
+        Ok(Self::Thread(jobs))
     }
 
     /// Durable when it returns.
     pub(super) async fn grant(&self, wish: Wish) -> Answer {
+        let jobs = match self {
+            Self::Thread(jobs) => jobs,
+            Self::Nobody(why) => return Err(AppendError::Unavailable(why.clone())),
+        };
         let (reply, answer) = oneshot::channel();
         let stopped = || AppendError::Unavailable("the writer of the log has stopped; start posse again".to_owned());
-        self.jobs.send(Job { wish, reply }).await.map_err(|_| stopped())?;
+        jobs.send(Job { wish, reply }).await.map_err(|_| stopped())?;
         answer.await.map_err(|_| stopped())?
     }
 
     /// Done when there is time for it.
     pub(super) fn suggest(&self, wish: Wish) {
-        let _ = self.jobs.try_send(Job { wish, reply: oneshot::channel().0 });
+        if let Self::Thread(jobs) = self {
+            let _ = jobs.try_send(Job { wish, reply: oneshot::channel().0 });
+        }
     }
 }
 
@@ -88,14 +103,31 @@ struct Desk {
 impl Desk {
     fn run(mut self, mut waiting: mpsc::Receiver<Job>) {
         while let Some(first) = waiting.blocking_recv() {
+            if let Wish::GiveBack = first.wish {
+                self.give_back(first.reply);
+                continue;
+            }
             let mut group = vec![first];
+            let mut last = None;
             while group.len() < GROUP_MAX
+                && last.is_none()
                 && let Ok(job) = waiting.try_recv()
             {
-                group.push(job);
+                match job.wish {
+                    Wish::GiveBack => last = Some(job.reply),
+                    _ => group.push(job),
+                }
             }
             self.serve(group);
+            if let Some(reply) = last {
+                self.give_back(reply);
+            }
         }
+    }
+
+    fn give_back(&self, reply: oneshot::Sender<Answer>) {
+        let freed = space::give_back(&self.connection).map_err(|error| AppendError::Unavailable(words(&self.path, &error)));
+        let _ = reply.send(freed);
     }
 
     fn serve(&mut self, group: Vec<Job>) {
@@ -114,6 +146,7 @@ impl Desk {
             }
             Err(error) => {
                 self.cache.clear();
+                damage::note_if_damaged(&self.path, &error);
                 let why = words(&self.path, &error);
                 for job in group {
                     let _ = job.reply.send(Err(AppendError::Unavailable(why.clone())));
@@ -171,7 +204,10 @@ impl Desk {
                 self.connection.prepare_cached("ROLLBACK TO wish")?.execute([])?;
             }
             self.connection.prepare_cached("RELEASE wish")?.execute([])?;
-            answers.push(granted.unwrap_or_else(|error| Err(AppendError::Unavailable(words(&self.path, &error)))));
+            answers.push(granted.unwrap_or_else(|error| {
+                damage::note_if_damaged(&self.path, &error);
+                Err(AppendError::Unavailable(words(&self.path, &error)))
+            }));
         }
         Ok(answers)
     }
@@ -188,6 +224,9 @@ impl Desk {
                 self.cache.clear();
                 removed
             }
+            Wish::SaveFold(fold) => folds::save(connection, fold),
+            // Served on its own, see `run`.
+            Wish::GiveBack => Ok(Ok(0)),
             Wish::Rebuild => views::rebuild(connection, views::Which::All).map(Ok),
             Wish::Mend => views::rebuild(connection, views::Which::Stale).map(Ok),
         }
@@ -216,9 +255,11 @@ mod tests {
     use super::*;
 
     fn desk(folder: &Path) -> Desk {
-        let (path, connection) = schema::open(folder).unwrap();
+        let path = folder.join(schema::FILE_NAME);
+        schema::make_file(&path).unwrap();
+        let connection = schema::open(&path).unwrap();
         connection.execute_batch("INSERT INTO trees (root, epoch) VALUES ('ses_a', 1), ('ses_b', 1), ('ses_c', 1)").unwrap();
-        Desk { connection, bell: Arc::new(Bell::new(path.clone())), path, cache: Cache::default() }
+        Desk { connection, bell: Arc::new(Bell::new(path.clone(), schema::open_reader)), path, cache: Cache::default() }
     }
 
     fn append(session: &str, after: u64, event: Event) -> Wish {
@@ -286,7 +327,7 @@ mod tests {
                 Err(_) => break answer,
             }
         };
-        assert!(said.contains("disk is full") && said.contains("posse.db"), "{said}");
+        assert!(said.contains("is full") && said.contains(folder.path().to_str().unwrap()), "{said}");
         assert!(desk.connection.is_autocommit());
         assert_eq!(heads(&desk)[0], head);
         desk.connection.pragma_update(None, "max_page_count", 1000).unwrap();

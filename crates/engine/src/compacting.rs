@@ -1,0 +1,267 @@
+//! Making a conversation shorter: when it is time, what the plan is, and whoever writes the summary.
+//!
+//! Looked at whenever a step could begin. The plan is pure and in `context`; its facts are decided by the session; the
+//! summary is written by an internal session that begins with the same stretches and the same head, so the provider has
+//! most of it cached. After a fact that edits the transcript everything is woven anew from the log.
+
+use posse_context::{Budget, Plan, directive, plan, verbatim, weigh};
+use posse_session::{
+    Block, Command, Draft, EntryId, Event, Finish, Fork, Message, ModelFailure, Part, Purpose, Record, Report, Segment, Session, SessionId,
+    Spawn, TaskReport, Text, Timestamp,
+};
+
+use crate::{
+    past::{self, SAVE_AFTER, stretches},
+    run::{Run, RunError},
+};
+
+/// What an answer is given at least before the rest is called full; a model may be able to write far more.
+const ANSWER_TOKENS: u64 = 20_000;
+
+/// A token is about so many bytes, until the provider has counted.
+const TOKEN_BYTES: u64 = 4;
+
+/// No text has more bytes to a token on the whole: a server that counts less counts wrong.
+const TOKEN_BYTES_MAX: u64 = 8;
+
+/// What an image weighs, whatever its file does: providers count about 1,600 tokens.
+const IMAGE_BYTES: u64 = 1_600 * TOKEN_BYTES;
+
+/// A conversation that is far too long is summed up in so many rounds at most before it is sent.
+const ROUNDS_MAX: u32 = 4;
+
+/// How heavy the conversation is.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Weight {
+    /// Bytes of the body as it was last sent, images at their weight in tokens.
+    pub(crate) bytes: u64,
+    /// Bytes that have come since and go with the next step.
+    pub(crate) since: u64,
+}
+
+impl Weight {
+    pub(crate) fn add(&mut self, message: &Message, encoded: usize) {
+        let image = |block: &Block| match block {
+            Block::Image { data, .. } => vec![data.len()],
+            Block::Result { images, .. } => images.iter().map(|(_, data)| data.len()).collect(),
+            _ => Vec::new(),
+        };
+        let images: Vec<usize> = message.blocks.iter().flat_map(image).collect();
+        let plain = encoded.saturating_sub(images.iter().sum());
+        self.bytes += plain as u64 + IMAGE_BYTES * images.len() as u64;
+    }
+
+    /// About how many tokens the next request is: what the provider counted in the last one, and what has come since.
+    fn tokens(&self, counted: u64) -> u64 {
+        let counted = if counted == 0 { self.bytes / TOKEN_BYTES } else { counted.max(self.bytes / TOKEN_BYTES_MAX) };
+        counted + self.since / TOKEN_BYTES
+    }
+
+    fn total(&self) -> u64 {
+        self.bytes + self.since
+    }
+}
+
+/// Whether a fact changes what the model has been shown.
+pub(crate) fn edits_transcript(event: &Event) -> bool {
+    matches!(event, Event::Compacted { .. } | Event::Pruned { .. } | Event::Reverted { .. })
+}
+
+impl Run {
+    /// About how many tokens the next request is, with what the draft adds to it.
+    pub(crate) fn next_tokens(&self, draft: &Draft) -> u64 {
+        let weight = Weight { since: self.weight.since + weigh(draft.records()), ..self.weight };
+        weight.tokens(draft.session().last_input())
+    }
+
+    /// What a conversation may have and what a summary may be of, in bytes as the provider counts tokens here.
+    fn budget(&self, draft: &Draft, most: u64, asked: bool) -> Budget {
+        let head = self.head.len() as u64;
+        let now = Weight { since: self.weight.since + weigh(draft.records()), ..self.weight }.total();
+        let tokens = u128::from(self.next_tokens(draft).max(1));
+        let bytes = |tokens_wanted: u64| {
+            u64::try_from(u128::from(now) * u128::from(tokens_wanted) / tokens).unwrap_or(u64::MAX).saturating_sub(head)
+        };
+        let (most, fits) = (bytes(most), bytes(self.room_for_input()));
+        Budget { most, prune: self.outfit.compaction.prune, asked, before: 0, now: now.saturating_sub(head), fits }
+    }
+
+    /// Tokens that a request may have, so that there is room for an answer.
+    fn room_for_input(&self) -> u64 {
+        let facts = self.outfit.model.facts();
+        facts.context - facts.output.min(ANSWER_TOKENS).min(facts.context / 4)
+    }
+
+    /// Makes the conversation shorter if the next step would not fit; `true` when something else happens first.
+    pub(crate) async fn make_room(&mut self, draft: &mut Draft, now: Timestamp) -> bool {
+        let session = draft.session();
+        let compaction = session.compaction();
+        if !self.outfit.compaction.auto || session.only_answers() || compaction.failed || ROUNDS_MAX <= compaction.rounds {
+            return false;
+        }
+        let most = self.room_for_input();
+        let tokens = self.next_tokens(draft);
+        if tokens <= most {
+            return false;
+        }
+        let budget = self.budget(draft, most, false);
+        // Where the head takes nearly everything, nothing that is left out would help.
+        if budget.most < (budget.most + self.head.len() as u64) / 4 {
+            return false;
+        }
+        match self.planned(session, budget).await {
+            Ok(Plan::Prune { to }) => draft.decide(Command::Prune { to }, &self.given(now)),
+            Ok(Plan::Sum { tail_from }) => {
+                let hard = self.outfit.model.facts().context <= tokens;
+                self.sum_up(draft, tail_from, String::new(), None, hard, now);
+            }
+            // It is sent as it is; the provider says what it thinks of it.
+            Ok(Plan::Nothing) | Err(_) => return false,
+        }
+        true
+    }
+
+    /// The provider finds the conversation too long, or the user wants a summary.
+    pub(crate) async fn begin_compaction(&mut self, draft: &mut Draft, entry: Option<EntryId>, now: Timestamp) {
+        let asked = entry.is_some();
+        let wish = entry.as_ref().map(|entry| self.wish_of(draft, entry)).unwrap_or_default();
+        let tokens = self.next_tokens(draft);
+        // What the provider takes is less than was known: half of what it refused.
+        let most = if asked { self.room_for_input() } else { tokens / 2 };
+        let hard = !asked || self.outfit.model.facts().context <= tokens;
+        match self.planned(draft.session(), self.budget(draft, most, asked)).await {
+            Ok(Plan::Prune { to }) => draft.decide(Command::Prune { to }, &self.given(now)),
+            Ok(Plan::Sum { tail_from }) => self.sum_up(draft, tail_from, wish, entry, hard, now),
+            Ok(Plan::Nothing) => {
+                let why = if asked { "there is nothing yet that could be summed up" } else { "nothing of it can be left out" };
+                draft.decide(Command::LeaveUncompacted { why: why.to_owned(), took: entry }, &self.given(now));
+            }
+            Err(error) => {
+                draft.decide(Command::LeaveUncompacted { why: error.to_string(), took: entry }, &self.given(now));
+            }
+        }
+    }
+
+    async fn planned(&self, session: &Session, budget: Budget) -> Result<Plan, RunError> {
+        let records = self.own_records(session).await?;
+        let segments = session.segments();
+        let foreign: Vec<Segment> = segments.into_iter().filter(|segment| segment.session != *session.id()).collect();
+        let before = if foreign.is_empty() { 0 } else { weigh(&stretches(&*self.world.log, &foreign).await.map_err(unavailable)?) };
+        Ok(plan(&records, Budget { before, ..budget }))
+    }
+
+    /// The session's own records that its transcript shows and that are in the log; long texts stay in their blobs.
+    async fn own_records(&self, session: &Session) -> Result<Vec<Record>, RunError> {
+        let logged = self.session.head();
+        let mut records = Vec::new();
+        for segment in session.segments().iter().filter(|segment| segment.session == *session.id()) {
+            let segment = Segment { to: segment.to.min(logged), ..segment.clone() };
+            let mut stretch = past::page(&*self.world.log, &segment, segment.to).await.map_err(unavailable)?;
+            if segment.pruned {
+                posse_context::prune(&mut stretch);
+            }
+            records.extend(stretch);
+        }
+        // The summary stands first, whenever it was written.
+        records.retain(|record| !matches!(record.event, Event::Compacted { .. }));
+        Ok(records)
+    }
+
+    /// `hard`: it must be much shorter than what was refused, so outputs are left out for whoever sums it up, too.
+    fn sum_up(&self, draft: &mut Draft, tail_from: u64, wish: String, took: Option<EntryId>, hard: bool, now: Timestamp) {
+        let Some(configured) = draft.session().configured() else { return };
+        let mut segments = draft.session().segments_until(tail_from);
+        segments.iter_mut().for_each(|segment| segment.pruned |= hard);
+        let model = self.outfit.compaction.model.clone().unwrap_or_else(|| configured.model.clone());
+        let purpose = Purpose::Compact { tail_from };
+        let spawn = Spawn {
+            description: "sum up the conversation".into(),
+            prompt: directive(&self.outfit.compaction.prompt, &wish).into(),
+            entry: EntryId::fresh(&*self.world.ids),
+            internal: true,
+            fork: Some(Box::new(Fork { segments, head: configured.head.clone(), model })),
+            ..Spawn::bare(purpose.agent().to_owned())
+        };
+        let spawn = Box::new(Spawn { purpose: Some(purpose), ..spawn });
+        let task = SessionId::fresh(&*self.world.ids);
+        draft.decide(Command::Compact { task, spawn, took }, &self.given(now));
+    }
+
+    /// What the user wants to have kept.
+    fn wish_of(&self, draft: &Draft, entry: &EntryId) -> String {
+        let words =
+            |parts: &[Part]| parts.iter().find_map(|part| if let Part::Compact { words } = part { Some(words.clone()) } else { None });
+        let fresh = draft.records().iter().find_map(|record| match &record.event {
+            Event::Expanded { entry: expanded, parts, .. } if expanded == entry => words(parts),
+            Event::Queued { entry: queued } if queued.id == *entry => words(&queued.parts),
+            _ => None,
+        });
+        let text = fresh.or_else(|| self.typing.wish(entry).cloned()).unwrap_or_default();
+        text.inline().unwrap_or_default().to_owned()
+    }
+
+    /// Who only answers is first asked as any other step is: what a provider has cached is not for another choice of tools.
+    pub(crate) fn asks_softly(&self) -> bool {
+        self.session.only_answers() && !self.session.has_failed()
+    }
+
+    /// An answer that is cut off, or that calls tools and says nothing, is no summary.
+    pub(crate) fn object_to(&self, report: &mut Report) {
+        let Report::Reply { step, parts, usage, finish, .. } = &*report else { return };
+        let says = parts.iter().any(|part| matches!(part, Part::Text { text, .. } if !text.is_blank()));
+        let (failure, words) = match finish {
+            Finish::Length => (ModelFailure::BadRequest, "it was cut off at the output limit of the model"),
+            _ if !says => (ModelFailure::Malformed, "the model called tools instead of answering"),
+            _ => return,
+        };
+        let (step, usage) = (*step, *usage);
+        *report = Report::ModelFailed { step, failure, words: words.to_owned(), retry_after: None, partial: Text::default(), usage };
+    }
+
+    /// What users said in the part that a summary is of: it is kept word for word.
+    pub(crate) async fn keep_words(&self, session: &Session, report: &mut TaskReport) {
+        let open = session.tasks().get(&report.task);
+        let Some(Purpose::Compact { tail_from }) = open.and_then(|open| open.purpose.clone()) else { return };
+        let own = session.segments_until(tail_from).into_iter().filter(|segment| segment.session == *session.id());
+        // Without them the summary still stands.
+        let records = stretches(&*self.world.log, &own.collect::<Vec<_>>()).await.unwrap_or_default();
+        report.verbatim = verbatim(&records);
+    }
+
+    /// Everything the model sees, woven and encoded anew from the log.
+    pub(crate) async fn reweave(&mut self) -> Result<(), RunError> {
+        let past = past::read(&*self.world.log, self.session.id()).await.map_err(unavailable)?;
+        self.thread = Default::default();
+        self.messages.clear();
+        self.woven.clear();
+        self.start_body();
+        past.records.iter().for_each(|record| self.thread_in(record));
+        Ok(())
+    }
+
+    /// A body with its head and nothing else.
+    pub(crate) fn start_body(&mut self) {
+        self.body_bytes = self.head.len() as u64;
+        self.weight = Weight { bytes: self.body_bytes, since: 0 };
+    }
+
+    /// Keeps a fold when enough has happened since the last one. It is a cache: without it opening takes longer.
+    pub(crate) async fn save_fold(&mut self) {
+        if self.session.head() < self.saved + SAVE_AFTER {
+            return;
+        }
+        match past::save(&*self.world.log, self.session.id()).await {
+            Ok(seq) => self.saved = seq,
+            Err(_) => self.saved = self.session.head(),
+        }
+    }
+}
+
+fn unavailable(error: impl std::fmt::Display) -> RunError {
+    RunError::Unavailable(error.to_string())
+}
+
+/// What a fork's first append says besides its birth.
+pub(crate) fn fork_wishes(fork: &Fork) -> [Command; 2] {
+    [Command::Fork { segments: fork.segments.clone() }, Command::Configure { head: fork.head.clone(), model: fork.model.clone() }]
+}
