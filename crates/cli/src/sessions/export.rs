@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 
 use posse_api::{Client as _, Setting, opencode};
 use posse_server::Local;
-use posse_session::{Event, Log, Outcome, Part, Record, SessionId, Summary, Text};
+use posse_session::{Event, Log, Outcome, Part, Record, Seq, SessionId, Summary, Text};
 use serde::Serialize;
 
 use super::tree;
@@ -56,6 +56,29 @@ async fn children(client: &Local, facts: &[Record]) -> Result<HashMap<SessionId,
     Ok(children)
 }
 
+/// The records of a log, a page at a time: it may be larger than memory.
+struct Pages<'a> {
+    client: &'a Local,
+    session: &'a SessionId,
+    after: Seq,
+    page: std::vec::IntoIter<Record>,
+}
+
+impl<'a> Pages<'a> {
+    fn of(client: &'a Local, session: &'a SessionId) -> Self {
+        Self { client, session, after: 0, page: Vec::new().into_iter() }
+    }
+
+    async fn next(&mut self) -> Result<Option<Record>, Failure> {
+        if self.page.len() == 0 {
+            self.page = self.client.page(self.session, self.after, super::PAGE).await.map_err(client_failure)?.into_iter();
+        }
+        let next = self.page.next();
+        self.after = next.as_ref().map_or(self.after, |record| record.seq);
+        Ok(next)
+    }
+}
+
 /// A record and whose it is.
 #[derive(Serialize)]
 struct Line<'a> {
@@ -66,7 +89,8 @@ struct Line<'a> {
 
 async fn lines(client: &Local, of: &Summary) -> Result<(), Failure> {
     for node in tree::nodes(client, of).await? {
-        for mut record in client.facts(&node.session, 0).await.map_err(client_failure)? {
+        let mut pages = Pages::of(client, &node.session);
+        while let Some(mut record) = pages.next().await? {
             match &mut record.event {
                 Event::CallFinished { outcome: Outcome::Done { attachments, .. }, .. } => attachments.iter_mut().for_each(without_undo),
                 Event::Created { recipe, .. } => recipe.definition = Text::default(),
@@ -82,7 +106,8 @@ async fn lines(client: &Local, of: &Summary) -> Result<(), Failure> {
 async fn whole_lines(client: &Local, of: &Summary, log: &dyn Log) -> Result<(), Failure> {
     let mut told = HashSet::new();
     for node in tree::nodes(client, of).await? {
-        for record in client.facts(&node.session, 0).await.map_err(client_failure)? {
+        let mut pages = Pages::of(client, &node.session);
+        while let Some(record) = pages.next().await? {
             to_stdout(&serde_json::to_string(&Line { session: &node.session, record: &record }).unwrap_or_default());
             let Event::Configured { head, .. } = &record.event else { continue };
             // One that cannot be read is made anew by whoever goes on.

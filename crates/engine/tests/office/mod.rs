@@ -387,10 +387,15 @@ impl Office {
     }
 
     pub fn hub(&self) -> Hub {
+        self.hub_on(self.memory.clone())
+    }
+
+    /// The same over another store.
+    pub fn hub_on<S: Log + posse_session::Lease + posse_session::Inbox + Clone + 'static>(&self, store: S) -> Hub {
         Hub::new(Arc::new(World {
-            log: Arc::new(self.memory.clone()),
-            lease: Arc::new(self.memory.clone()),
-            inbox: Arc::new(self.memory.clone()),
+            log: Arc::new(store.clone()),
+            lease: Arc::new(store.clone()),
+            inbox: Arc::new(store),
             clock: self.clock.clone(),
             ids: self.ids.clone(),
             lanes: Arc::new(Lanes::new(self.lanes.clone())),
