@@ -160,7 +160,7 @@ impl Session {
         // A round begins at the latest here.
         self.open_round();
         self.round.began.get_or_insert(at);
-        self.step = Some(OpenStep { step, closing: closing, since: at });
+        self.step = Some(OpenStep { step, closing, since: at });
         (self.steps, self.answering, self.cut_short, self.resumed) = (step.saturating_add(1), true, false, false);
         self.retry.at = None;
         self.undone.clear();
