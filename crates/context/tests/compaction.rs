@@ -112,6 +112,46 @@ fn what_calls_printed_goes_first_if_that_is_enough() {
     assert_eq!(plan(&pruned, budget(8_000)), Plan::Nothing);
 }
 
+/// Leaving a little out again and again would cost the provider's cache every time.
+#[test]
+fn what_frees_too_little_is_not_left_out() {
+    // 800 bytes can go, of a conversation that has 9,600 to have at most: less than an eighth.
+    let records = calls("read", &[800, 2_300]);
+    let nearly = |now| posse_context::plan(&records, Budget { now, ..budget(9_600) });
+    assert!(!matches!(nearly(7_900), Plan::Prune { .. }), "{:?}", nearly(7_900));
+    let more = calls("read", &[1_300, 2_300]);
+    assert_eq!(posse_context::plan(&more, Budget { now: 7_900, ..budget(9_600) }), Plan::Prune { to: 6 });
+}
+
+/// Whoever sums up has a limit, too: the rest is for the next round.
+#[test]
+fn no_more_is_summed_up_at_once_than_can_be_taken_in() {
+    let records = calls("read", &[10_000; 4]);
+    let planned = |fits| plan(&records, Budget { prune: false, fits, ..budget(8_000) });
+    assert_eq!(planned(u64::MAX), Plan::Sum { tail_from: 21 });
+    assert_eq!(planned(25_000), Plan::Sum { tail_from: 11 });
+    assert_eq!(planned(100), Plan::Sum { tail_from: 6 }, "something has to go");
+}
+
+/// A question that the provider has refused is still to be answered: it is not summed up.
+#[test]
+fn what_is_tried_again_stays_in_the_tail() {
+    let failed = |retry_at| Event::StepFailed {
+        step: 0,
+        failure: Some(ModelFailure::TooLong),
+        error: String::new(),
+        retry_at,
+        partial: Text::default(),
+        usage: Default::default(),
+    };
+    let asked = |failed: Event| {
+        let pasted = format!("{} and what is this?", "p".repeat(50_000));
+        log(vec![say("e1", "w".repeat(9_000)), step(&["e1"]), reply("ok", 0), say("e2", pasted), step(&["e2"]), failed])
+    };
+    assert_eq!(plan(&asked(failed(Some(Timestamp(9)))), budget(20_000)), Plan::Sum { tail_from: 3 });
+    assert_eq!(plan(&asked(failed(None)), budget(20_000)), Plan::Sum { tail_from: 6 });
+}
+
 #[test]
 fn skills_stay_and_small_outputs_are_not_worth_it() {
     assert_eq!(plan(&calls("skill", &[10_000; 4]), budget(41_000)), Plan::Sum { tail_from: 16 });
