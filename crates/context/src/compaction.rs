@@ -59,7 +59,7 @@ pub fn weigh(records: &[Record]) -> u64 {
 
 /// A plan for the session's own records of its transcript, oldest first; their texts may be in blobs.
 pub fn plan(records: &[Record], budget: Budget) -> Plan {
-    let total: u64 = budget.before + records.iter().map(bytes).sum::<u64>();
+    let total: u64 = budget.before + weigh(records);
     let protected = budget.most / TAIL;
     if budget.prune && !budget.asked {
         let (to, freed) = prunable(records, protected);
@@ -106,16 +106,15 @@ fn prunable(records: &[Record], protected: u64) -> (Seq, u64) {
 }
 
 /// Calls whose output tells the model how to work: it stays.
-fn skills(records: &[Record]) -> HashSet<&CallId> {
-    let skill = |record: &'_ Record| matches!(&record.event, Event::Called { tool, .. } if tool.eq_ignore_ascii_case("skill"));
-    records
-        .iter()
-        .filter(|record| skill(record))
-        .filter_map(|record| if let Event::Called { call, .. } = &record.event { Some(call) } else { None })
-        .collect()
+fn skills(records: &[Record]) -> HashSet<CallId> {
+    let skill = |record: &Record| match &record.event {
+        Event::Called { call, tool, .. } if tool.eq_ignore_ascii_case("skill") => Some(call.clone()),
+        _ => None,
+    };
+    records.iter().filter_map(skill).collect()
 }
 
-fn output_bytes(record: &Record, kept: &HashSet<&CallId>) -> u64 {
+fn output_bytes(record: &Record, kept: &HashSet<CallId>) -> u64 {
     match &record.event {
         Event::CallFinished { call, outcome: Outcome::Done { output, attachments, .. } } if !kept.contains(call) => {
             let all = output.bytes() + attachments.iter().map(file_bytes).sum::<u64>();
@@ -131,12 +130,8 @@ fn file_bytes(part: &Part) -> u64 {
 
 /// Leaves out what the calls of these records printed.
 pub fn prune(records: &mut [Record]) {
-    let kept: HashSet<CallId> = skills(records).into_iter().cloned().collect();
-    for record in records {
-        let borrowed: HashSet<&CallId> = kept.iter().collect();
-        if output_bytes(record, &borrowed) == 0 {
-            continue;
-        }
+    let kept = skills(records);
+    for record in records.iter_mut().filter(|record| 0 < output_bytes(record, &kept)) {
         if let Event::CallFinished { outcome: Outcome::Done { output, attachments, .. }, .. } = &mut record.event {
             *output = LEFT_OUT.into();
             attachments.retain(|part| !matches!(part, Part::File { .. }));

@@ -33,7 +33,7 @@ const ROUNDS_MAX: u32 = 4;
 /// How heavy the conversation is.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Weight {
-    /// Bytes of the body as it was last sent, images at their weight in tokens.
+    /// Bytes of the messages that were sent, images at their weight in tokens.
     pub(crate) bytes: u64,
     /// Bytes that have come since and go with the next step.
     pub(crate) since: u64,
@@ -56,10 +56,6 @@ impl Weight {
         let counted = if counted == 0 { self.bytes / TOKEN_BYTES } else { counted.max(self.bytes / TOKEN_BYTES_MAX) };
         counted + self.since / TOKEN_BYTES
     }
-
-    fn total(&self) -> u64 {
-        self.bytes + self.since
-    }
 }
 
 /// Whether a fact changes what the model has been shown.
@@ -68,21 +64,26 @@ pub(crate) fn edits_transcript(event: &Event) -> bool {
 }
 
 impl Run {
-    /// About how many tokens the next request is, with what the draft adds to it.
+    /// How heavy the next request is, with what the draft adds to it.
+    fn next_weight(&self, draft: &Draft) -> Weight {
+        let Weight { bytes, since } = self.weight;
+        Weight { bytes: bytes + self.head.len() as u64, since: since + weigh(draft.records()) }
+    }
+
+    /// About how many tokens that is.
     pub(crate) fn next_tokens(&self, draft: &Draft) -> u64 {
-        let weight = Weight { since: self.weight.since + weigh(draft.records()), ..self.weight };
-        weight.tokens(draft.session().last_input())
+        self.next_weight(draft).tokens(draft.session().last_input())
     }
 
     /// What a conversation may have and what a summary may be of, in bytes as the provider counts tokens here.
     fn budget(&self, draft: &Draft, most: u64, asked: bool) -> Budget {
         let head = self.head.len() as u64;
-        let now = Weight { since: self.weight.since + weigh(draft.records()), ..self.weight }.total();
+        let Weight { bytes, since } = self.next_weight(draft);
+        let now = bytes + since;
         let tokens = u128::from(self.next_tokens(draft).max(1));
-        let bytes = |tokens_wanted: u64| {
-            u64::try_from(u128::from(now) * u128::from(tokens_wanted) / tokens).unwrap_or(u64::MAX).saturating_sub(head)
-        };
-        let (most, fits) = (bytes(most), bytes(self.room_for_input()));
+        let without_head =
+            |wanted: u64| u64::try_from(u128::from(now) * u128::from(wanted) / tokens).unwrap_or(u64::MAX).saturating_sub(head);
+        let (most, fits) = (without_head(most), without_head(self.room_for_input()));
         Budget { most, prune: self.outfit.compaction.prune, asked, before: 0, now: now.saturating_sub(head), fits }
     }
 
@@ -145,8 +146,10 @@ impl Run {
     async fn planned(&self, session: &Session, budget: Budget) -> Result<Plan, RunError> {
         let records = self.own_records(session).await?;
         let segments = session.segments();
-        let foreign: Vec<Segment> = segments.into_iter().filter(|segment| segment.session != *session.id()).collect();
-        let before = if foreign.is_empty() { 0 } else { weigh(&stretches(&*self.world.log, &foreign).await.map_err(unavailable)?) };
+        let mut before = 0;
+        for segment in segments.iter().filter(|segment| segment.session != *session.id()) {
+            before += weigh(&past::stretch(&*self.world.log, segment, &[]).await.map_err(unavailable)?);
+        }
         Ok(plan(&records, Budget { before, ..budget }))
     }
 
@@ -156,11 +159,7 @@ impl Run {
         let mut records = Vec::new();
         for segment in session.segments().iter().filter(|segment| segment.session == *session.id()) {
             let segment = Segment { to: segment.to.min(logged), ..segment.clone() };
-            let mut stretch = past::page(&*self.world.log, &segment, segment.to).await.map_err(unavailable)?;
-            if segment.pruned {
-                posse_context::prune(&mut stretch);
-            }
-            records.extend(stretch);
+            records.extend(past::stretch(&*self.world.log, &segment, &[]).await.map_err(unavailable)?);
         }
         // The summary stands first, whenever it was written.
         records.retain(|record| !matches!(record.event, Event::Compacted { .. }));
@@ -169,7 +168,10 @@ impl Run {
 
     /// `hard`: it must be much shorter than what was refused, so outputs are left out for whoever sums it up, too.
     fn sum_up(&self, draft: &mut Draft, tail_from: u64, wish: String, took: Option<EntryId>, hard: bool, now: Timestamp) {
-        let Some(configured) = draft.session().configured() else { return };
+        let Some(configured) = draft.session().configured() else {
+            let why = "nothing was ever sent".to_owned();
+            return draft.decide(Command::LeaveUncompacted { why, took }, &self.given(now));
+        };
         let mut segments = draft.session().segments_until(tail_from);
         segments.iter_mut().for_each(|segment| segment.pruned |= hard);
         let model = self.outfit.compaction.model.clone().unwrap_or_else(|| configured.model.clone());
@@ -234,15 +236,9 @@ impl Run {
         self.thread = Default::default();
         self.messages.clear();
         self.woven.clear();
-        self.start_body();
+        (self.message_bytes, self.weight) = (0, Weight::default());
         past.records.iter().for_each(|record| self.thread_in(record));
         Ok(())
-    }
-
-    /// A body with its head and nothing else.
-    pub(crate) fn start_body(&mut self) {
-        self.body_bytes = self.head.len() as u64;
-        self.weight = Weight { bytes: self.body_bytes, since: 0 };
     }
 
     /// Keeps a fold when enough has happened since the last one. It is a cache: without it opening takes longer.

@@ -52,13 +52,10 @@ pub(crate) async fn read(log: &dyn Log, session: &SessionId) -> Result<Past, Ope
     let (mut transcript, records) = if whole { (records, Vec::new()) } else { (Vec::new(), records) };
     let mut foreign = 0;
     for segment in segments.iter().filter(|_| !whole) {
-        let mut stretch =
-            if segment.session == *session.id() { own(log, segment, &records).await? } else { page(log, segment, segment.to).await? };
-        if segment.pruned {
-            posse_context::prune(&mut stretch);
-        }
-        foreign += if segment.session == *session.id() { 0 } else { stretch.len() };
-        transcript.extend(stretch);
+        let is_own = segment.session == *session.id();
+        let shown = stretch(log, segment, if is_own { &records } else { &[] }).await?;
+        foreign += if is_own { 0 } else { shown.len() };
+        transcript.extend(shown);
     }
     restore(log, &mut transcript).await?;
     let shown = |seq: Seq| segments.iter().any(|segment| segment.session == *session.id() && segment.from < seq && seq <= segment.to);
@@ -67,42 +64,36 @@ pub(crate) async fn read(log: &dyn Log, session: &SessionId) -> Result<Past, Ope
     Ok(Past { session, records: transcript, foreign, beside, saved })
 }
 
-/// The records of a transcript that begins with stretches of other logs.
+/// What these stretches show, with their texts.
 pub(crate) async fn stretches(log: &dyn Log, segments: &[Segment]) -> Result<Vec<Record>, ReadError> {
     let mut records = Vec::new();
     for segment in segments {
-        let mut stretch = page(log, segment, segment.to).await?;
-        if segment.pruned {
-            posse_context::prune(&mut stretch);
-        }
-        records.extend(stretch);
+        records.extend(stretch(log, segment, &[]).await?);
     }
     restore(log, &mut records).await?;
     Ok(records)
 }
 
-/// A stretch of the session's own log, of which the later part was read already.
-async fn own(log: &dyn Log, segment: &Segment, read: &[Record]) -> Result<Vec<Record>, ReadError> {
-    let from = read.partition_point(|record| record.seq <= segment.from);
-    let to = read.partition_point(|record| record.seq <= segment.to);
-    let known = &read[from..to];
-    let first = known.first().map_or(segment.to, |record| record.seq - 1);
-    let mut stretch = if segment.from < first { page(log, segment, first).await? } else { Vec::new() };
-    stretch.extend(known.iter().cloned());
-    Ok(stretch)
-}
-
-pub(crate) async fn page(log: &dyn Log, segment: &Segment, to: Seq) -> Result<Vec<Record>, ReadError> {
+/// What a stretch shows; long texts stay in their blobs. Of the same log the later part may be `known` already.
+pub(crate) async fn stretch(log: &dyn Log, segment: &Segment, known: &[Record]) -> Result<Vec<Record>, ReadError> {
+    let place = |seq: Seq| known.partition_point(|record| record.seq <= seq);
+    let known = &known[place(segment.from)..place(segment.to)];
+    let to = known.first().map_or(segment.to, |record| record.seq - 1);
     let mut records: Vec<Record> = Vec::new();
     loop {
         let after = records.last().map_or(segment.from, |last| last.seq);
         let wanted = usize::try_from(to.saturating_sub(after)).unwrap_or(PAGE).min(PAGE);
         let more = if wanted == 0 { Vec::new() } else { log.read(&segment.session, after, wanted).await? };
         if more.is_empty() {
-            return Ok(records);
+            break;
         }
         records.extend(more);
     }
+    records.extend(known.iter().cloned());
+    if segment.pruned {
+        posse_context::prune(&mut records);
+    }
+    Ok(records)
 }
 
 struct Folded {

@@ -215,7 +215,8 @@ pub(crate) struct Run {
     pub(crate) head: Arc<[u8]>,
     /// Every message so far, encoded once.
     pub(crate) messages: Vec<Arc<[u8]>>,
-    pub(crate) body_bytes: u64,
+    /// Their bytes together.
+    pub(crate) message_bytes: u64,
     pub(crate) weight: Weight,
     /// The last record that a saved fold includes.
     pub(crate) saved: Seq,
@@ -633,7 +634,8 @@ impl Run {
             self.place = Some(place);
             return;
         };
-        let input_estimate = (self.body_bytes / 4).max(draft.session().last_input());
+        let body_bytes = self.head.len() as u64 + self.message_bytes;
+        let input_estimate = (body_bytes / 4).max(draft.session().last_input());
         // Most servers refuse a request whose answer might not fit.
         let room = facts.context.saturating_sub(self.next_tokens(draft)).max(ANSWER_TOKENS_MIN);
         let wish = Wish { input_estimate, output_max: facts.output.min(room), prices: facts.prices };
@@ -714,7 +716,6 @@ impl Run {
         }
         if records.iter().any(|record| edits_transcript(&record.event)) {
             self.reweave().await?;
-            self.saved = 0;
             self.save_fold().await;
         }
         self.tell_more(&records);
@@ -758,7 +759,7 @@ impl Run {
     pub(crate) fn thread_in(&mut self, record: &Record) {
         for message in self.thread.push(record) {
             let bytes = self.outfit.model.encode(&message);
-            self.body_bytes += bytes.len() as u64;
+            self.message_bytes += bytes.len() as u64;
             self.weight.add(&message, bytes.len());
             self.messages.push(bytes);
             if !self.outfit.hooks.is_empty() {

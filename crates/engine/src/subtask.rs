@@ -85,9 +85,6 @@ impl Run {
         if other_model && 0 < self.session.head() {
             return self.reweave().await.map_err(|error| OpenError::Unavailable(error.to_string()));
         }
-        let before = self.body_bytes - self.messages.iter().map(|message| message.len() as u64).sum::<u64>();
-        let (head, weight) = (self.head.len() as u64, self.weight.bytes);
-        (self.body_bytes, self.weight.bytes) = (self.body_bytes - before + head, (weight + head).saturating_sub(before));
         Ok(())
     }
 

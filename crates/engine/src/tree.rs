@@ -337,7 +337,7 @@ impl Tree {
             outfit: Arc::new(outfit),
             session,
             thread: Thread::default(),
-            body_bytes: 0,
+            message_bytes: 0,
             weight: Weight::default(),
             saved,
             again: false,
@@ -373,7 +373,6 @@ impl Tree {
         };
         // What was started before the transcript begins may still be open.
         beside.iter().for_each(|record| run.learn(record));
-        run.start_body();
         for (nth, record) in records.iter().enumerate() {
             if nth < foreign {
                 run.thread_in(record);
@@ -505,8 +504,9 @@ impl Tree {
                 let mut then = Vec::new();
                 // The append that made it was torn: it is still to be told what it begins with.
                 if let Some(fork) = birth.spawn.fork.as_ref().filter(|_| unheard && !past.session.begins_elsewhere()) {
-                    past.records.splice(0..0, stretches(&*self.world.log, &fork.segments).await?);
-                    past.foreign = past.records.len();
+                    let shown = stretches(&*self.world.log, &fork.segments).await?;
+                    past.foreign = shown.len();
+                    past.records.splice(0..0, shown);
                     then.extend(fork_wishes(fork));
                 }
                 then.extend(unheard.then(|| Command::Say(entry.clone())));

@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    command::{Given, TaskReport},
+    command::{Effect, Given, TaskReport},
     decide::{TITLE_BYTES_MAX, WORDS_BYTES_MAX},
     event::{Event, Hold, Segment},
     ids::{CallId, EntryId, Seq, SessionId},
@@ -47,15 +47,13 @@ impl Session {
         self.birth.as_ref().is_some_and(|birth| birth.recipe.only_answers)
     }
 
-    /// Why the conversation must be made shorter before anything else: the provider says so, or the user in this entry.
-    pub(crate) fn wants_compaction(&self) -> Option<Option<EntryId>> {
-        if self.hold.is_some() || self.is_compacting() {
+    /// The conversation must be made shorter before anything else: the user says so in an entry, or the provider.
+    pub(crate) fn compaction_owed(&self) -> Option<Effect> {
+        if self.hold.is_some() || self.is_compacting() || !self.calls.is_empty() {
             return None;
         }
-        match self.queue.compaction_due(self.answering) {
-            Some(entry) => Some(Some(entry)),
-            None => self.compaction.overflow.is_some().then_some(None),
-        }
+        let entry = self.queue.compaction_due(self.answering);
+        (entry.is_some() || self.compaction.overflow.is_some()).then_some(Effect::Compact { entry })
     }
 
     /// A provider that finds the conversation too long is asked again once it is shorter.

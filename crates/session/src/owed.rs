@@ -47,8 +47,8 @@ impl Session {
             owed.push(Effect::CallModel { step: open.step, not_before: None });
         } else if self.is_compacting() {
             // What is said next depends on it.
-        } else if let Some(entry) = self.wants_compaction().filter(|_| self.calls.is_empty()) {
-            owed.push(Effect::Compact { entry });
+        } else if let Some(compaction) = self.compaction_owed() {
+            owed.push(compaction);
         } else if self.calls.is_empty() && self.wants_step() {
             owed.push(match self.next_subtask() {
                 Some(_) => Effect::Subtask { step: self.steps },
