@@ -8,7 +8,7 @@ pub(crate) mod screen;
 mod team;
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, VecDeque},
     io::IsTerminal as _,
     sync::Arc,
     time::{Duration, Instant},
@@ -17,7 +17,10 @@ use std::{
 use posse_api::{Lines, Node, WaitsFor, delta_line, progress_line, words};
 use posse_engine::{Hub, Shown, World, restore};
 use posse_session::{BoxFuture, Event, Progress, Record, Seq, SessionId, Summary, To, key_of};
-use tokio::{sync::oneshot, task::JoinHandle};
+use tokio::{
+    sync::{broadcast, oneshot},
+    task::JoinHandle,
+};
 
 use self::team::Team;
 use crate::{
@@ -70,6 +73,8 @@ impl Narrator {
             calls: Vec::new(),
             waited: Default::default(),
             at_work: false,
+            live: hub.world().live.listen(),
+            unshown: VecDeque::new(),
             out,
         };
         let (finish, finished) = oneshot::channel();
@@ -144,6 +149,9 @@ struct Teller {
     waited: (Seq, String, bool),
     /// Agents below the root may be at work: the tree is looked at.
     at_work: bool,
+    live: broadcast::Receiver<Shown>,
+    /// Live pieces of sessions whose start was not told yet.
+    unshown: VecDeque<Shown>,
     out: Out,
 }
 
@@ -152,7 +160,6 @@ impl Teller {
         if !self.stream && !self.lines {
             return;
         }
-        let mut live = self.world.live.listen();
         if 0 < self.seq() {
             self.rest().await;
         }
@@ -163,7 +170,7 @@ impl Teller {
         loop {
             tokio::select! {
                 biased;
-                shown = live.recv() => if let Ok(shown) = shown { self.show(&shown).await },
+                shown = self.live.recv() => if let Ok(shown) = shown { self.show(shown).await },
                 () = &mut changed => {
                     if !self.read_root().await {
                         tokio::time::sleep(READ_AGAIN).await;
@@ -220,6 +227,7 @@ impl Teller {
                 if restore(&*self.world.log, &mut page).await.is_err() {
                     return false;
                 }
+                self.catch_up().await;
                 if page.is_empty() {
                     return true;
                 }
@@ -308,14 +316,35 @@ impl Teller {
         }
     }
 
-    async fn show(&mut self, shown: &Shown) {
+    /// What was shown before facts were read is older than they are.
+    async fn catch_up(&mut self) {
+        while let Ok(shown) = self.live.try_recv() {
+            self.unshown.push_back(shown);
+        }
+        for shown in std::mem::take(&mut self.unshown) {
+            if self.followed.contains_key(&shown.session) {
+                self.show_piece(&shown).await;
+            } else if self.stream {
+                self.unshown.push_back(shown);
+            }
+        }
+    }
+
+    async fn show(&mut self, shown: Shown) {
+        if self.followed.contains_key(&shown.session) {
+            return self.show_piece(&shown).await;
+        }
+        // Who speaks was started before: that is told first, and then what was said.
+        if self.stream && delta_line(&shown.session, &shown.progress).is_some() {
+            self.unshown.push_back(shown);
+            self.look().await;
+        }
+    }
+
+    async fn show_piece(&mut self, shown: &Shown) {
         if self.stream
             && let Some(line) = delta_line(&shown.session, &shown.progress)
         {
-            // Who speaks was started before.
-            if !self.followed.contains_key(&shown.session) {
-                self.look().await;
-            }
             self.out.line(line.to_string()).await;
         }
         if self.lines
