@@ -211,6 +211,8 @@ mod tests {
                 above: Default::default(),
                 depth: 0,
                 strict_shell: false,
+                worktree: None,
+                within: None,
             },
         )];
         for (at, call, path, before, after) in edits {

@@ -1,6 +1,6 @@
 //! What one run came to: the object that `--format json` prints, made from views and facts alone.
 
-use posse_session::{Answer, By, Event, Kind, Outcome, Part, Record, Seq, Status, Summary, Usage, names};
+use posse_session::{Answer, By, Event, Kind, Outcome, Part, Purpose, Record, Seq, Status, Summary, Usage, names};
 use serde::Serialize;
 
 use crate::{show::said, tree::shown_status};
@@ -19,6 +19,9 @@ pub struct Report {
     pub session: String,
     pub status: RunStatus,
     pub result: String,
+    /// What the user may want to say next, where somebody was asked to guess.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub suggestion: Option<String>,
     /// The answer as the value it was asked to be.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub structured: Option<serde_json::Value>,
@@ -93,6 +96,7 @@ pub fn report(status: RunStatus, error: Option<String>, tree: &[Summary], facts:
     Report {
         status,
         result: last_text(after(since.text)),
+        suggestion: suggestion(new),
         structured: None,
         error,
         usage,
@@ -109,6 +113,16 @@ impl Report {
     pub fn add_below(&mut self, summary: &Summary, facts: &[Record], since: Seq) {
         self.denied.extend(denials(facts, since, summary.session.as_str(), &summary.agent));
         self.unanswered += unanswered(&facts[facts.partition_point(|record| record.seq <= since)..]);
+    }
+}
+
+/// What was guessed after the last turn of this run. What was guessed before a later one has lost its point.
+fn suggestion(facts: &[Record]) -> Option<String> {
+    let mut last = facts.iter().rev();
+    let found = last.find(|record| matches!(record.event, Event::StepStarted { .. } | Event::Advised { advice: Purpose::Suggest, .. }));
+    match &found?.event {
+        Event::Advised { text, .. } => text.inline().map(str::to_owned),
+        _ => None,
     }
 }
 

@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use posse_session::{CallId, Event, How, Progress, Record, SessionId, Summary, Text};
+use posse_session::{CallId, Event, How, Progress, Purpose, Record, SessionId, Summary, Text};
 use serde_json::{Map, Value, json};
 
 use crate::{show::said, words};
@@ -100,6 +100,7 @@ fn kind<'a>(event: &Event, name: &'a str) -> &'a str {
     match event {
         Event::Replied { .. } => "message",
         Event::Kept { .. } => "task_started",
+        Event::Advised { advice: Purpose::Suggest, .. } => "suggestion",
         Event::TaskEnded { .. } | Event::KeptEnded { .. } => "task_notification",
         Event::Detached { .. } | Event::TaskStopped { .. } | Event::TaskResumed { .. } | Event::TaskAwaited { .. } => "task_updated",
         _ => name,
@@ -119,7 +120,7 @@ fn notified(how: How, result: &Text) -> &'static str {
 /// How far a task is: a line of the session that started it.
 pub fn progress_line(task: &Summary) -> Option<Value> {
     let parent = task.parent.as_ref()?;
-    Some(json!({
+    let mut line = json!({
         "type": "task_progress",
         "session": parent.as_str(),
         "task": task.session.as_str(),
@@ -128,7 +129,11 @@ pub fn progress_line(task: &Summary) -> Option<Value> {
         "calls": task.calls,
         "tokens": task.usage.tokens(),
         "last_action": task.last_action,
-    }))
+    });
+    if !task.doing.is_empty() {
+        line["summary"] = task.doing.as_str().into();
+    }
+    Some(line)
 }
 
 /// The line of live progress; most of it is not for scripts.

@@ -34,6 +34,7 @@ fn lines(node: &Node, agents: usize, states: usize, now: Timestamp) -> Vec<Strin
         _ => format!(" (with those below {})", words::money(node.subtree.cost_usd)),
     };
     let last = if node.last_action.is_empty() { String::new() } else { format!("  last: {}", node.last_action) };
+    let last = if node.doing.is_empty() { last } else { format!("  now: {}{last}", node.doing) };
     let mut lines = vec![format!(
         "{}  {:agents$}  {:states$}  {:>3} steps  {:>6} tokens  {}{below}  {:>6} ago  {}{last}",
         node.session,

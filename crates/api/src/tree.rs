@@ -43,6 +43,9 @@ pub struct Node {
     pub seconds: f64,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub last_action: String,
+    /// What it is doing right now, in a few words.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub doing: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waits: Option<Waits>,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -239,6 +242,7 @@ fn node(summary: &Summary, depth: usize, running: bool, now: Timestamp) -> Node 
         updated: summary.updated,
         seconds: until.since(summary.began).as_secs_f64(),
         last_action: summary.last_action.clone(),
+        doing: summary.doing.clone(),
         waits,
         error: summary.error.clone(),
         stand_in: summary.stand_in.clone(),
@@ -344,6 +348,9 @@ fn is_left(node: &Node) -> bool {
 
 fn remarks(node: &Node) -> Vec<String> {
     let mut remarks = Vec::new();
+    if !node.doing.is_empty() && !is_over(node.status) {
+        remarks.push(format!("now: {}", node.doing));
+    }
     if !node.last_action.is_empty() && !matches!(node.status, Status::Completed) {
         remarks.push(format!("last: {}", node.last_action));
     }

@@ -20,6 +20,11 @@ Examples:
 
 Exit: 0 done, 1 failed, 2 usage or configuration, 3 a limit, 4 denied because nobody could answer, 130 interrupted.";
 
+const SIDE_EXAMPLES: &str = "\
+Examples:
+  posse side -c \"Which files have you changed so far?\"      while it works, or after
+  posse side -s ses_01JD -m small \"Why did you choose b?\"";
+
 const WHY_EXAMPLES: &str = "\
 Examples:
   posse why call_01JD        what it touched, which rule decided, who was asked
@@ -60,6 +65,10 @@ Examples:
   posse sessions rm --older-than 30d --dry-run      which would go
   posse sessions rm --older-than 30d";
 
+const MERGE_EXAMPLES: &str = "Examples:\n  posse tasks diff parser --stat        what the task named parser has changed\n  posse tasks merge parser tests        first parser, then tests, into your files\n  posse tasks merge parser --onto next  as a commit on the branch next";
+
+const FORK_EXAMPLES: &str = "Examples:\n  posse sessions fork ses_01 --at 3 -m strong     prints the id of the new session\n  posse run -s ses_01 '/fork 3 try it another way'  forks and goes on at once";
+
 const UNDO_EXAMPLES: &str = "\
 Examples:
   posse sessions show ses_01JD --edits         which agent changed which file
@@ -97,6 +106,9 @@ pub(crate) enum Cmd {
     /// One prompt, headless: the answer goes to stdout, progress to stderr
     #[command(after_help = EXAMPLES)]
     Run(Box<RunOptions>),
+    /// A question about a session, answered beside it: its conversation hears nothing of it
+    #[command(after_help = SIDE_EXAMPLES)]
+    Side(Box<SideOptions>),
     /// Sessions of this directory: list, show, tree, export, resume, stop, undo, remove
     #[command(subcommand)]
     Sessions(SessionsCmd),
@@ -144,9 +156,14 @@ pub(crate) enum Cmd {
         /// Also send the smallest request there is to PROVIDER, or to every provider that has a key
         #[arg(long = "try", value_name = "PROVIDER", num_args = 0..=1, default_missing_value = "")]
         attempt: Option<String>,
+        /// Remove what killed commands have left of worktrees; never what holds work
+        #[arg(long)]
+        clean: bool,
         #[arg(long, value_enum, default_value_t = Listing::Text)]
         format: Listing,
     },
+    /// A team of agents in a throw-away repository: worktrees, a refused ask, kill -9, all work home. No key needed
+    Demo(crate::demo::DemoOptions),
     /// Prints completions for a shell
     Completions { shell: clap_complete::Shell },
 }
@@ -191,6 +208,29 @@ pub(crate) struct RunOptions {
     pub(crate) print: bool,
 }
 
+#[derive(Debug, ClapArgs)]
+pub(crate) struct SideOptions {
+    /// What you want to know. `-` or nothing reads stdin
+    pub(crate) question: Vec<String>,
+    /// About the latest session of this directory
+    #[arg(short = 'c', long = "continue", conflicts_with = "session")]
+    pub(crate) go_on: bool,
+    /// About this session or task (an id, or the start of one)
+    #[arg(short = 's', long, value_name = "ID")]
+    pub(crate) session: Option<String>,
+    /// Who answers, if not the session's own model
+    #[arg(short = 'm', long, value_name = "MODEL")]
+    pub(crate) model: Option<String>,
+    /// Work in this directory
+    #[arg(short = 'C', long, value_name = "DIR")]
+    pub(crate) cwd: Option<PathBuf>,
+    #[arg(long, value_enum, default_value_t = Listing::Text)]
+    pub(crate) format: Listing,
+    /// Nothing but errors on stderr
+    #[arg(short = 'q', long)]
+    pub(crate) quiet: bool,
+}
+
 /// What `run` and `sessions resume` have in common.
 #[derive(Debug, Default, ClapArgs)]
 pub(crate) struct How {
@@ -206,6 +246,9 @@ pub(crate) struct How {
     /// The delegation tools the model is shown: posse, opencode or claude
     #[arg(long, value_name = "NAME")]
     pub(crate) dialect: Option<String>,
+    /// Whether the model may fork its session: off, explicit (when it says so) or implicit (whenever it names no agent)
+    #[arg(long, value_name = "WHEN", value_parser = forks)]
+    pub(crate) fork: Option<posse_session::Forks>,
     /// Work in this directory
     #[arg(short = 'C', long, value_name = "DIR")]
     pub(crate) cwd: Option<PathBuf>,
@@ -278,6 +321,15 @@ fn placed(text: &str) -> Result<Placed, std::convert::Infallible> {
     Ok(Placed { at: NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed), text: text.to_owned() })
 }
 
+fn forks(word: &str) -> Result<posse_session::Forks, String> {
+    match word {
+        "off" => Ok(posse_session::Forks::Off),
+        "explicit" => Ok(posse_session::Forks::Explicit),
+        "implicit" => Ok(posse_session::Forks::Implicit),
+        _ => Err("expected off, explicit or implicit".to_owned()),
+    }
+}
+
 fn money(text: &str) -> Result<f64, String> {
     let usd = text.trim_start_matches('$').parse::<f64>().map_err(|_| "expected an amount like 0.50".to_owned())?;
     if usd.is_finite() && 0.0 <= usd { Ok(usd) } else { Err("expected an amount of zero or more".to_owned()) }
@@ -346,6 +398,16 @@ pub(crate) enum SessionsCmd {
     /// Goes on where a session stopped, until it comes to rest
     Resume {
         id: String,
+        #[command(flatten)]
+        how: Box<How>,
+    },
+    /// A new session that begins with what this one has said, up to one of its steps
+    #[command(after_help = FORK_EXAMPLES)]
+    Fork {
+        id: String,
+        /// After this step, counted from 1; without it, as it is now
+        #[arg(long, value_name = "STEP")]
+        at: Option<u64>,
         #[command(flatten)]
         how: Box<How>,
     },
@@ -452,6 +514,44 @@ pub(crate) enum TasksCmd {
     Detach {
         #[arg(value_name = "ID|NAME")]
         id: String,
+    },
+    /// What a task has changed in its worktree
+    Diff {
+        #[arg(value_name = "ID|NAME")]
+        id: String,
+        /// Only the files, with the number of lines
+        #[arg(long)]
+        stat: bool,
+        #[arg(long, value_enum, default_value_t = Listing::Text)]
+        format: Listing,
+    },
+    /// Brings what tasks have changed in their worktrees home, in this order; each whole or not at all
+    #[command(after_help = MERGE_EXAMPLES)]
+    Merge {
+        #[arg(value_name = "ID|NAME", required = true)]
+        ids: Vec<String>,
+        /// As a commit on this branch, which is checked out nowhere, instead of into your files
+        #[arg(long, value_name = "BRANCH")]
+        onto: Option<String>,
+        /// Leave the worktree where it is
+        #[arg(long)]
+        keep: bool,
+        #[arg(long, value_enum, default_value_t = Listing::Text)]
+        format: Listing,
+    },
+    /// Throws the worktrees of tasks away, with everything in them
+    Discard {
+        #[arg(value_name = "ID|NAME", required = true)]
+        ids: Vec<String>,
+        #[arg(long, value_enum, default_value_t = Listing::Text)]
+        format: Listing,
+    },
+    /// Which task wrote which lines of what was brought home
+    Wrote {
+        /// A file; all files if left out
+        path: Option<String>,
+        #[arg(long, value_enum, default_value_t = Listing::Text)]
+        format: Listing,
     },
     /// Says something to a task: at its next step if it works, else it works again. If no process runs it, this one does
     Send {

@@ -16,7 +16,7 @@ use std::{
 
 use file::{Kept, KeyFile, List, Place};
 use keyring::Keyring;
-use posse_config::{Config, KeptKeys, KeySource, Secret, nearest};
+use posse_config::{Config, KeptKeys, KeySource, Places, Secret, nearest};
 use posse_session::Clock as _;
 use serde_json::json;
 
@@ -60,6 +60,14 @@ pub(crate) fn kept(data_dir: &Path) -> Arc<dyn KeptKeys> {
     Arc::new(Asked { drawer: Drawer::of(data_dir), list: OnceLock::new(), answers: Mutex::default() })
 }
 
+/// Every key that is kept and can be had, so that it can be left out of what is written down. One that cannot be had is
+/// not in this process either.
+pub(crate) fn kept_keys(data_dir: &Path) -> Vec<String> {
+    let asked = Asked { drawer: Drawer::of(data_dir), list: OnceLock::new(), answers: Mutex::default() };
+    let names: Vec<String> = asked.list().map(|list| list.keys.keys().cloned().collect()).unwrap_or_default();
+    names.iter().filter_map(|provider| asked.key(provider).ok().flatten()).map(|key| key.expose().to_owned()).collect()
+}
+
 /// Where a key comes from, in words.
 pub(crate) fn source_words(source: &KeySource, provider: &str, data_dir: &Path) -> String {
     match source {
@@ -68,6 +76,23 @@ pub(crate) fn source_words(source: &KeySource, provider: &str, data_dir: &Path) 
         KeySource::Variable(name) => name.clone(),
         KeySource::Kept => Drawer::of(data_dir).place_words(provider),
     }
+}
+
+/// Which key it is that a server refuses, and what to do about it, for the words behind `check`. Nothing where there is none.
+pub(crate) fn refused_key_words(config: &Config, provider: &str) -> Option<String> {
+    let source = config.key_sources(provider, &build::known(), &env).ok()?.into_iter().next()?;
+    Some(match source {
+        KeySource::Configured(origin) => format!("the api_key of provider \"{provider}\" in {origin}"),
+        KeySource::Variable(name) => format!("the key in {name}"),
+        KeySource::Missing(_) => return None,
+        KeySource::Kept => {
+            let places = Places::find(&std::env::current_dir().ok()?, &env).ok()?;
+            let place = Drawer::of(&places.data_dir).place_words(provider);
+            format!(
+                "the key that is kept in {place}: `posse doctor --try {provider}` tries it, and `posse auth add {provider}` replaces it"
+            )
+        }
+    })
 }
 
 /// How a key from there is replaced.
@@ -136,18 +161,18 @@ impl Drawer {
     fn add(&self, config: &Config, provider: &str, key: &str, wanted: Wanted) -> Result<Exit, Failure> {
         // Before a secret goes anywhere: a list that cannot be used would lose it.
         let before = self.file.read().map_err(Failure::failed)?;
-        let in_keyring = self.try_keyring(provider, key, wanted)?;
+        let was_in_keyring = before.keys.get(provider).is_some_and(|kept| matches!(kept.place, Place::Keyring));
+        let stored = self.try_keyring(provider, key, wanted, was_in_keyring)?;
+        let in_keyring = stored.is_some();
         let place = if in_keyring { Place::Keyring } else { Place::File { key: key.to_owned() } };
         let since = SystemClock.now().0;
         let listed = self.file.change(|list| drop(list.keys.insert(provider.to_owned(), Kept { place, since })));
         if let Err(words) = listed {
-            if in_keyring && let Some(keyring) = self.keyring() {
-                // Nothing would ever ask for it.
-                let _ = keyring.clear(provider);
+            if let Some(stored) = stored {
+                stored.undo(provider);
             }
             return Err(Failure::failed(words));
         }
-        let was_in_keyring = before.keys.get(provider).is_some_and(|kept| matches!(kept.place, Place::Keyring));
         if was_in_keyring
             && !in_keyring
             && let Some(Err(words)) = self.keyring().map(|keyring| keyring.clear(provider))
@@ -162,22 +187,22 @@ impl Drawer {
         Ok(Exit::Done)
     }
 
-    /// Whether the keyring has it now. One that does not answer is passed over, unless nothing else is wanted.
-    fn try_keyring(&self, provider: &str, key: &str, wanted: Wanted) -> Result<bool, Failure> {
-        let stored = match (self.keyring(), wanted) {
-            (_, Wanted::File) => return Ok(false),
-            (None, Wanted::Any) => return Ok(false),
+    /// The key in the keyring, if it is there now. One that does not answer is passed over, unless nothing else is wanted.
+    fn try_keyring(&self, provider: &str, key: &str, wanted: Wanted, has_older: bool) -> Result<Option<Stored>, Failure> {
+        let keyring = match (self.keyring(), wanted) {
+            (_, Wanted::File) => return Ok(None),
+            (None, Wanted::Any) => return Ok(None),
             (None, Wanted::Keyring) => Err("there is no program for it; install secret-tool (libsecret)".to_owned()),
-            (Some(keyring), _) => keyring.store(provider, key),
+            (Some(keyring), _) => Ok(keyring),
         };
-        match stored {
-            Ok(()) => Ok(true),
+        match keyring.and_then(|keyring| Stored::make(keyring, provider, key, has_older)) {
+            Ok(stored) => Ok(Some(stored)),
             Err(words) if wanted == Wanted::Keyring => Err(Failure::failed(format!(
                 "the keyring cannot be used: {words}; `--file` keeps the key in a file that only you can read. Nothing was kept"
             ))),
             Err(words) => {
                 to_stderr(&format!("posse: the keyring cannot be used: {words}; the key goes to a file that only you can read"));
-                Ok(false)
+                Ok(None)
             }
         }
     }
@@ -246,6 +271,43 @@ impl Drawer {
     }
 }
 
+/// A key that went into the keyring, and the way back: a command that fails leaves the keyring as it was.
+struct Stored {
+    keyring: Keyring,
+    /// The key that was there before.
+    older: Option<String>,
+}
+
+impl Stored {
+    fn make(keyring: Keyring, provider: &str, key: &str, has_older: bool) -> Result<Self, String> {
+        // A keyring that does not give the older key back does not take another either.
+        let older = if has_older { keyring.lookup(provider)? } else { None };
+        let answer = keyring.store(provider, key);
+        let stored = Self { keyring, older };
+        match answer {
+            Ok(()) => Ok(stored),
+            Err(words) => {
+                // It may have the key all the same, and nobody would ever ask for it.
+                stored.undo(provider);
+                Err(words)
+            }
+        }
+    }
+
+    /// As well as it goes: the error that led here is the one to tell, unless a key is lost by it.
+    fn undo(self, provider: &str) {
+        let Some(older) = self.older else {
+            let _ = self.keyring.clear(provider);
+            return;
+        };
+        if let Err(words) = self.keyring.store(provider, &older) {
+            to_stderr(&format!(
+                "posse: the older key cannot be put back into the keyring: {words}; `posse auth add {provider}` keeps one anew"
+            ));
+        }
+    }
+}
+
 fn day(since: u64) -> String {
     let moment = i64::try_from(since).ok().and_then(|since| jiff::Timestamp::from_millisecond(since).ok());
     moment.map(|moment| moment.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d").to_string()).unwrap_or_default()
@@ -259,9 +321,12 @@ struct Asked {
 }
 
 impl Asked {
+    fn list(&self) -> Result<&List, String> {
+        self.list.get_or_init(|| self.drawer.file.read()).as_ref().map_err(Clone::clone)
+    }
+
     fn kept(&self, provider: &str) -> Result<Option<&Kept>, String> {
-        let list = self.list.get_or_init(|| self.drawer.file.read());
-        list.as_ref().map(|list| list.keys.get(provider)).map_err(Clone::clone)
+        self.list().map(|list| list.keys.get(provider))
     }
 
     fn ask_keyring(&self, provider: &str) -> Result<Option<Secret>, String> {

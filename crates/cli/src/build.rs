@@ -13,7 +13,7 @@ use posse_config::{ChosenModel, Config, KnownProvider, ModelChoice, Overrides, P
 use posse_context::Environment;
 use posse_engine::{Hub, Lanes, Ulids, World};
 use posse_models::{Explorer, FactsOverride, ProviderSpec, Scripted};
-use posse_session::{Clock, Log, Model, Rule, Rules, SessionId, Timestamp, Verdict, key_of};
+use posse_session::{Clock, Forks, Log, Model, Rule, Rules, SessionId, Timestamp, Verdict, key_of};
 use posse_store::{Outputs, Sqlite};
 use posse_tools::{Dialect, Keeper, LocalWorkspace};
 
@@ -176,6 +176,11 @@ fn default_model(provider: &str) -> &'static str {
 
 /// The model a run uses; says so when it is the offline one by default.
 pub(crate) fn model(config: &Config, how: &How) -> Result<Arc<dyn Model>, Failure> {
+    if how.model.as_deref() == Some(crate::demo::script::MODEL)
+        && let Some(scripted) = crate::demo::script::model()
+    {
+        return Ok(scripted);
+    }
     // A file of replies instead of a model: for tests and demonstrations.
     if let Some(path) = how.model.as_deref().and_then(|name| name.strip_prefix("scripted/")) {
         let scripted = Scripted::load(Path::new(path)).map_err(|error| Failure::usage(error.to_string()))?;
@@ -192,13 +197,13 @@ pub(crate) fn model(config: &Config, how: &How) -> Result<Arc<dyn Model>, Failur
             Ok(Arc::new(Explorer::new()))
         }
         ModelChoice::Remote(chosen) => {
-            let spec = provider(&chosen)?;
+            let spec = provider(config, &chosen)?;
             Ok(posse_models::build(&spec, &chosen.model))
         }
     }
 }
 
-pub(crate) fn provider(chosen: &ChosenModel) -> Result<ProviderSpec, Failure> {
+pub(crate) fn provider(config: &Config, chosen: &ChosenModel) -> Result<ProviderSpec, Failure> {
     let api = match chosen.api {
         posse_config::Api::Anthropic => posse_models::Api::Anthropic,
         posse_config::Api::OpenaiChat => posse_models::Api::OpenAi,
@@ -217,6 +222,7 @@ pub(crate) fn provider(chosen: &ChosenModel) -> Result<ProviderSpec, Failure> {
         api,
         base_url: chosen.base_url.clone(),
         api_key: chosen.key.as_ref().map(|key| key.expose().to_owned()),
+        key_place: crate::auth::refused_key_words(config, &chosen.provider),
         headers: chosen.headers.iter().map(|(name, value)| (name.clone(), value.expose().to_owned())).collect(),
         models: BTreeMap::from([(chosen.model.clone(), facts)]),
     })
@@ -235,6 +241,17 @@ pub(crate) fn dialect(config: &Config, flag: Option<&str>) -> Result<Dialect, Fa
         "opencode" => Ok(Dialect::OpenCode),
         "claude" => Ok(Dialect::Claude),
         _ => Err(Failure::usage(format!("{place}: `{name}` is not a dialect of this version; choose posse, opencode or claude"))),
+    }
+}
+
+/// Whether a model may fork its session, and why. Where nobody looks on, only who has said so gets it.
+pub(crate) fn forks(config: &Config, flag: Option<Forks>, dialect: Dialect, attended: bool) -> (Forks, &'static str) {
+    match (flag, config.forks) {
+        (Some(forks), _) => (forks, "--fork says so"),
+        (None, Some(forks)) => (forks, "`fork` in the configuration says so"),
+        (None, None) if dialect == Dialect::Claude => (Forks::Off, "that is the default of the claude dialect"),
+        (None, None) if !attended => (Forks::Off, "nobody looks on: without a terminal `fork` or --fork must say so"),
+        (None, None) => (Forks::Explicit, "that is the default"),
     }
 }
 
@@ -271,7 +288,9 @@ pub(crate) fn workspace_with(places: &Places, keeper: &Arc<Keeper>, readable: Ve
     Ok(local
         .with_readable_roots(std::iter::once(spool_root(places)).chain(readable))
         .with_private_roots([places.data_dir.clone()])
-        .with_guarded_roots([places.data_dir.clone(), places.config_dir.clone()]))
+        .with_guarded_roots([places.data_dir.clone(), places.config_dir.clone()])
+        // A worktree is its task's own, wherever worktrees lie.
+        .with_ground(Some(places.project.clone()).filter(|project| project.starts_with(places.worktrees_dir()))))
 }
 
 /// The rule by which a tool is denied altogether: then it is not shown to the model.

@@ -115,6 +115,10 @@ impl Workspace for CrashingWorkspace {
         self.workspace.guarded_roots()
     }
 
+    fn is_guarded(&self, path: &Path) -> bool {
+        self.workspace.is_guarded(path)
+    }
+
     fn root_handle(&self) -> Option<Arc<OwnedFd>> {
         self.workspace.root_handle()
     }

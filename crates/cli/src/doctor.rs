@@ -6,6 +6,7 @@
 mod attempt;
 mod data;
 mod keys;
+mod worktrees;
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -57,14 +58,17 @@ impl Finding {
 }
 
 /// `attempt`: whom to try; an empty name is everybody who has a key.
-pub(crate) async fn doctor(attempt: Option<&str>, format: Listing) -> Result<Exit, Failure> {
+pub(crate) async fn doctor(attempt: Option<&str>, clean: bool, format: Listing) -> Result<Exit, Failure> {
     let places = build::places(None)?;
     let mut findings = vec![configuration(&places), data::finding(&places).await, processes(&places).await, git()];
+    findings.extend(worktrees::findings(&places, clean).await);
     // What is wrong with it was the first finding.
     if let Ok(config) = build::configuration(&places, &How::default()) {
         findings.push(model(&places, &config));
         findings.extend(keys::findings(&config, &places));
-        findings.extend(local::servers(&config).await.iter().map(server));
+        let search = local::search(&config, |name| attempt.is_some_and(|wanted| wanted.is_empty() || wanted == name)).await;
+        findings.extend(search.found.iter().map(server));
+        findings.extend(search.unasked.iter().map(|(kind, url)| unasked(kind.provider(), url)));
         findings.extend(delegation(&config));
         if let Some(wanted) = attempt {
             findings.extend(attempt::findings(&config, &places, wanted).await?);
@@ -196,6 +200,12 @@ fn model(places: &Places, config: &Config) -> Finding {
         }
         Err(error) => Finding::new("model", Health::Bad, error.to_string()),
     }
+}
+
+/// A model server elsewhere, which is asked only when it is meant.
+fn unasked(provider: &str, url: &str) -> Finding {
+    let words = format!("{url} is not on this machine, so it was not asked; `posse doctor --try {provider}` asks it");
+    Finding::of(provider, "local server", Health::Note, words)
 }
 
 /// A model server on this machine, and how to use it.

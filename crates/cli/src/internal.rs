@@ -91,6 +91,7 @@ impl Setting {
         let (directory, limits) = (self.places.cwd.display().to_string(), self.config.limits);
         let name = model.facts().name.clone();
         let circumstances = Circumstances {
+            forks: posse_session::Forks::Off,
             asking: Asking::Nobody,
             dialect: Default::default(),
             shells: Default::default(),
@@ -110,6 +111,8 @@ impl Setting {
             ceiling: Vec::new(),
             depth: 0,
             strict_shell: false,
+            worktree: None,
+            within: None,
         };
         let entry = entry(&hub, &session, question);
         let handle = hub.create(session.clone(), birth.into_created(), entry, wardrobe, limits.spending()).await.map_err(open_failure)?;

@@ -1,25 +1,39 @@
 //! Model servers on this machine: where to look for them, and how they are shown.
 //!
-//! Looked for only by `models list` and `doctor`, when a person asked; a run never does. What a server says is understood
-//! in `posse_models`. An untrusted project's settings are not among those that come in here.
+//! Looked for only by `models list` and `doctor`, when a person asked; a run never does. One that the user has elsewhere is
+//! asked only by name: a list must not tell the network that it was made. What a server says is understood in
+//! `posse_models`. An untrusted project's settings are not among those that come in here.
 
 use std::time::Duration;
 
 use posse_config::Config;
-use posse_models::{LocalKind, LocalServer, find_local};
+use posse_models::{LocalKind, LocalServer, find_local, is_on_this_machine, shown_url};
 use tokio::task::JoinSet;
 
-use crate::build::env;
+use crate::build::{self, env};
 
 /// A server on this machine answers in a few milliseconds; nobody waits longer for a list.
 const FIND_MAX: Duration = Duration::from_millis(300);
 
-/// Every server that answers, each kind at the address that the user gave it or at its usual one.
-pub(crate) async fn servers(config: &Config) -> Vec<LocalServer> {
-    let mut looking = JoinSet::new();
+/// What was looked for.
+#[derive(Default)]
+pub(crate) struct Search {
+    /// Every server that answers.
+    pub(crate) found: Vec<LocalServer>,
+    /// Servers elsewhere that nobody asked for by name, with their addresses as they may be shown.
+    pub(crate) unasked: Vec<(LocalKind, String)>,
+}
+
+/// Every kind of server, at the address that the user gave it or at its usual one.
+pub(crate) async fn search(config: &Config, is_named: impl Fn(&str) -> bool) -> Search {
+    let (mut search, mut looking) = (Search::default(), JoinSet::new());
     for (at, kind) in LocalKind::ALL.into_iter().enumerate() {
         let base_url = address(config, kind);
-        looking.spawn(async move { (at, find_local(kind, &base_url, FIND_MAX).await) });
+        if is_on_this_machine(&base_url) || is_named(kind.provider()) {
+            looking.spawn(async move { (at, find_local(kind, &base_url, FIND_MAX).await) });
+        } else {
+            search.unasked.push((kind, shown_url(&base_url)));
+        }
     }
     let mut found = Vec::new();
     while let Some(looked) = looking.join_next().await {
@@ -28,24 +42,17 @@ pub(crate) async fn servers(config: &Config) -> Vec<LocalServer> {
         }
     }
     found.sort_by_key(|(at, _)| *at);
-    found.into_iter().map(|(_, server)| server).collect()
+    search.found = found.into_iter().map(|(_, server)| server).collect();
+    search
 }
 
 /// The file first, then the environment, then where such servers usually are.
 fn address(config: &Config, kind: LocalKind) -> String {
-    let configured =
-        config.providers.iter().find(|provider| provider.name == kind.provider()).and_then(|provider| provider.base_url.clone());
-    let variable = format!("{}_BASE_URL", kind.provider().to_uppercase());
-    configured.or_else(|| env(&variable).filter(|url| !url.is_empty())).unwrap_or_else(|| usual(kind).to_owned())
-}
-
-fn usual(kind: LocalKind) -> &'static str {
-    match kind {
-        LocalKind::Ollama => "http://127.0.0.1:11434",
-        LocalKind::LlamaCpp => "http://127.0.0.1:8080",
-        LocalKind::LmStudio => "http://127.0.0.1:1234",
-        LocalKind::Vllm => "http://127.0.0.1:8000",
-    }
+    let configured = config.providers.iter().find(|provider| provider.name == kind.provider());
+    let configured = configured.and_then(|provider| provider.base_url.clone());
+    let known = build::known().into_iter().find(|known| known.name == kind.provider());
+    let from_env = known.as_ref().and_then(|known| env(known.base_url_env)).filter(|url| !url.is_empty());
+    configured.or(from_env).or_else(|| known.map(|known| known.base_url.to_owned())).unwrap_or_default()
 }
 
 /// What `OLLAMA_HOST` means as a base URL. Ollama's own programs read it too, and there it may lack anything but the host.

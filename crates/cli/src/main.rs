@@ -7,9 +7,11 @@ mod agents;
 mod args;
 mod asks;
 mod auth;
+mod beside;
 mod build;
 mod configure;
 mod crash;
+mod demo;
 mod doctor;
 mod exit;
 mod expand;
@@ -37,6 +39,7 @@ mod trust;
 mod undo;
 mod wardrobe;
 mod why;
+mod worktrees;
 
 use clap::Parser as _;
 use exit::{Exit, Failure};
@@ -66,6 +69,7 @@ fn main() -> std::process::ExitCode {
 async fn dispatch(args: args::Args) -> Result<Exit, Failure> {
     match args.command {
         Some(args::Cmd::Run(options)) => run::run(options).await,
+        Some(args::Cmd::Side(options)) => run::side::side(*options).await,
         Some(args::Cmd::Sessions(command)) => sessions::sessions(command).await,
         Some(args::Cmd::Agents(command)) => agents::agents(command).await,
         Some(args::Cmd::Tasks(args)) => tasks::tasks(args).await,
@@ -76,7 +80,8 @@ async fn dispatch(args: args::Args) -> Result<Exit, Failure> {
         Some(args::Cmd::Trust { dir, format }) => trust::trust(dir, format),
         Some(args::Cmd::Models(command)) => models::models(command).await,
         Some(args::Cmd::Auth(command)) => auth::auth(command),
-        Some(args::Cmd::Doctor { attempt, format }) => doctor::doctor(attempt.as_deref(), format).await,
+        Some(args::Cmd::Doctor { attempt, clean, format }) => doctor::doctor(attempt.as_deref(), clean, format).await,
+        Some(args::Cmd::Demo(options)) => demo::demo(options).await,
         Some(args::Cmd::Completions { shell }) => args::completions(shell),
         None => explain::here(args.dir).await,
     }

@@ -50,7 +50,7 @@ pub(crate) async fn models(command: ModelsCmd) -> Result<Exit, Failure> {
     let ModelsCmd::List { what, all, format } = command;
     let places = build::places(None)?;
     let config = build::configuration(&places, &How::default())?;
-    let servers = local::servers(&config).await;
+    let local::Search { found: servers, unasked } = local::search(&config, |name| what.first().is_some_and(|word| word == name)).await;
     let named = what.first().filter(|name| is_provider(&config, name, &servers)).cloned();
     let filter: Vec<String> = what.iter().skip(usize::from(named.is_some())).map(|word| word.to_lowercase()).collect();
     let mut rows = rows(&config, named.as_deref(), &servers);
@@ -63,6 +63,10 @@ pub(crate) async fn models(command: ModelsCmd) -> Result<Exit, Failure> {
         let words = "no model here has such a name; `posse models list PROVIDER` shows what a provider has that you have no key for";
         to_stderr(&format!("posse: {words}"));
         return Ok(Exit::Done);
+    }
+    for (kind, url) in unasked.iter().filter(|_| named.is_none()) {
+        let name = kind.provider();
+        to_stderr(&format!("posse: {name} at {url} is not on this machine, so it was not asked; `posse models list {name}` asks it"));
     }
     let is_short = !all && named.is_none() && filter.is_empty();
     print(&rows, is_short);

@@ -104,13 +104,14 @@ impl Narrator {
 struct Followed {
     seq: Seq,
     lines: Lines,
-    /// Calls of which a line of progress told.
+    /// Calls of which a line of progress told, and what it said was being done.
     calls: u64,
+    doing: String,
 }
 
 impl Followed {
     fn from(session: &SessionId, seq: Seq) -> Self {
-        Self { seq, lines: Lines::new(session.clone()), calls: 0 }
+        Self { seq, lines: Lines::new(session.clone()), calls: 0, doing: String::new() }
     }
 }
 
@@ -275,9 +276,12 @@ impl Teller {
         let mut tree = self.world.log.summaries(Some(&self.session)).await.ok()?;
         // Who started somebody is older, and ids sort as they were given.
         tree.sort_by(|a, b| a.session.cmp(&b.session));
-        self.at_work = tree
-            .iter()
-            .any(|summary| 0 < summary.open_tasks || !summary.kept.is_empty() || summary.session != self.session && !summary.is_over());
+        self.at_work = tree.iter().any(|summary| {
+            0 < summary.open_tasks
+                || !summary.beside.is_empty()
+                || !summary.kept.is_empty()
+                || summary.session != self.session && !summary.is_over()
+        });
         for summary in &tree {
             // Whoever has started others knows which of them nobody waits for.
             if self.stream || 0 < summary.tasks_started || summary.stand_in.is_some() {
@@ -307,11 +311,11 @@ impl Teller {
         }
         let Some(followed) = self.followed.get_mut(&summary.session) else { return };
         if self.stream
-            && followed.calls != summary.calls
+            && (followed.calls != summary.calls || followed.doing != summary.doing)
             && !summary.is_over()
             && let Some(line) = progress_line(summary)
         {
-            followed.calls = summary.calls;
+            (followed.calls, followed.doing) = (summary.calls, summary.doing.clone());
             self.out.line(line.to_string()).await;
         }
     }
@@ -398,7 +402,10 @@ impl Teller {
         let what = waits.filter(|waits| root.is_some_and(|root| root.open_calls == 0) && waits.is_for_background());
         // A shell lives no longer than this process; a task can go on in another.
         let then = if what.as_ref().is_some_and(|waits| waits.what == WaitsFor::Shells) { "ends it" } else { "leaves it open" };
-        let (head, words) = (root.map_or(0, |root| root.head), what.map_or(String::new(), |waits| waits.words));
+        let notes = root.filter(|root| !root.beside.is_empty() && root.last_reply.is_some() && root.open_calls == 0 && !root.in_step);
+        let own = notes.map(|_| "posse's own work beside it, the answer is there".to_owned());
+        let then = if what.is_none() && own.is_some() { "ends it" } else { then };
+        let (head, words) = (root.map_or(0, |root| root.head), what.map(|waits| waits.words).or(own).unwrap_or_default());
         let (head_before, before, was_said) = std::mem::take(&mut self.waited);
         // Between two steps it looks the same for a moment; and whoever has more to say may wait again.
         let stays = !words.is_empty() && (was_said || (head == head_before && words == before));

@@ -1,5 +1,8 @@
 //! `posse run` and `posse sessions resume`: one session, driven until it comes to rest.
 
+pub(crate) mod fork;
+pub(crate) mod side;
+
 use std::{collections::HashMap, path::Path, sync::Arc, time::Duration};
 
 use posse_api::{Client as _, ClientError, Report, RunStatus, Since, report};
@@ -55,7 +58,20 @@ pub(crate) async fn run(options: Box<RunOptions>) -> Result<Exit, Failure> {
     let (retention, quiet) = (Retention::of(&places, &config)?, options.how.quiet);
     let desk = Desk::new(places, config, options.how)?;
     let entry = desk.entry(&blocks, if piped { Voice::Piped } else { Voice::User });
-    let done = match desk.target(options.go_on, options.session.as_deref()).await? {
+    let target = desk.target(options.go_on, options.session.as_deref()).await?;
+    if let Some(wish) = fork::wish(&blocks[0]).filter(|_| !piped && !desk.has_command("fork")) {
+        let nothing = || Failure::usage("/fork needs a session to fork: `posse run -s ID '/fork …'`, or -c for the latest one");
+        let source = match options.session.as_deref() {
+            Some(id) => desk.client.find(id).await.map_err(client_failure)?,
+            None => target.clone().ok_or_else(nothing)?,
+        };
+        let root = target.ok_or_else(nothing)?;
+        let said: Vec<String> =
+            std::iter::once(wish.words).chain(blocks.iter().skip(1).cloned()).filter(|block| !block.is_empty()).collect();
+        let entry = (!said.is_empty()).then(|| desk.entry(&said, Voice::User));
+        return desk.at(&root)?.branch(&source, wish.at, entry).await;
+    }
+    let done = match target {
         Some(summary) => desk.at(&summary)?.go_on(&summary, Some(entry)).await,
         None => desk.begin(entry, title(&blocks[0])).await,
     };
@@ -144,6 +160,12 @@ impl Desk {
         Entry { id, source, delivery, priority, parts, typed, voice, allowed: Vec::new() }
     }
 
+    /// Whether the user has a command of this name: then it is that.
+    fn has_command(&self, name: &str) -> bool {
+        let skills = posse_config::skills(&self.places, &self.config);
+        posse_config::commands(&self.places, &self.config, &skills).find(name).is_some()
+    }
+
     async fn find(&self, id: &str) -> Result<Summary, Failure> {
         let found = self.client.find(id).await.map_err(client_failure)?;
         if found.session == found.root { Ok(found) } else { self.client.find(found.root.as_str()).await.map_err(client_failure) }
@@ -208,6 +230,8 @@ impl Desk {
             ceiling: Vec::new(),
             depth: 0,
             strict_shell: false,
+            worktree: None,
+            within: None,
         };
         let narrator = self.narrator(&session, 0);
         let created = birth.into_created();
@@ -243,9 +267,12 @@ impl Desk {
     }
 
     fn wardrobe(&self, agents: Agents, model: Arc<dyn Model>, recorded: &str, speaker: &str) -> Result<Arc<Wardrobe>, Failure> {
+        let dialect = build::dialect(&self.config, self.how.dialect.as_deref())?;
+        let attended = self.asker.asking() == posse_session::Asking::Open;
         let circumstances = Circumstances {
             asking: self.asker.asking(),
-            dialect: build::dialect(&self.config, self.how.dialect.as_deref())?,
+            forks: build::forks(&self.config, self.how.fork, dialect, attended).0,
+            dialect,
             shells: self.shells.clone(),
             switches: build::mention_switches(&self.config)?,
             speaker: speaker.to_owned(),
@@ -321,6 +348,10 @@ impl Desk {
             let settled = tokio::select! {
                 settled = handle.settled() => settled,
                 () = signals.next() => {
+                    // The answer is there: what is done beside it ends, and nothing was interrupted.
+                    if crate::beside::dismiss(&handle).await {
+                        continue;
+                    }
                     interrupted = true;
                     break interrupt(&handle, &mut signals).await;
                 }
@@ -334,7 +365,12 @@ impl Desk {
                     let _ = handle.limit(Limit::Time, words).await;
                     continue;
                 }
-                () = waited_enough(&handle, self.how.wait_background) => break self.leave_the_rest(&handle).await,
+                () = waited_enough(&handle, self.how.wait_background) => {
+                    if crate::beside::dismiss(&handle).await {
+                        continue;
+                    }
+                    break self.leave_the_rest(&handle).await;
+                }
             };
             match settled {
                 // Words may have come in by letter meanwhile: then it goes on.
@@ -441,7 +477,9 @@ impl Desk {
 
     /// Why a budget of the tree ended somebody below in this run. The root may still have had enough for its last words.
     async fn budget_ended(&self, tree: &[Summary], root: &SessionId) -> Result<Option<String>, Failure> {
-        for below in tree.iter().filter(|below| below.session != *root && below.status == Status::Limit) {
+        for below in
+            tree.iter().filter(|below| below.session != *root && below.kind != Some(Kind::Internal) && below.status == Status::Limit)
+        {
             let since = self.heads.get(&below.session).copied().unwrap_or(0);
             let facts = self.client.facts(&below.session, since).await.map_err(client_failure)?;
             let ended = facts.iter().find_map(|record| match &record.event {
@@ -461,7 +499,8 @@ impl Desk {
         if !tree.iter().any(|summary| summary.session == *root && is_offline(summary)) {
             return Ok(None);
         }
-        for below in tree.iter().filter(|below| below.session != *root && below.status == Status::Failed && is_offline(below)) {
+        let is_work = |below: &&Summary| below.session != *root && below.kind != Some(Kind::Internal);
+        for below in tree.iter().filter(is_work).filter(|below| below.status == Status::Failed && is_offline(below)) {
             let since = self.heads.get(&below.session).copied().unwrap_or(0);
             let facts = self.client.facts(&below.session, since).await.map_err(client_failure)?;
             if last_failure(&facts) == Some(ModelFailure::NeedsModel) {
@@ -509,6 +548,11 @@ impl Desk {
             to_stderr(&format!("posse: {error}"));
         }
         self.tape.report(self.how.quiet);
+        if let Some(suggestion) =
+            report.suggestion.as_ref().filter(|_| !self.how.quiet && self.how.format.unwrap_or(Format::Text) == Format::Text)
+        {
+            crate::beside::suggest(suggestion);
+        }
         for denial in report.denied.iter().filter(|_| !self.how.quiet) {
             to_stderr(&format!("posse: {}", flat(&posse_api::words::denial(denial))));
         }

@@ -29,6 +29,7 @@ pub(crate) async fn sessions(command: SessionsCmd) -> Result<Exit, Failure> {
         SessionsCmd::Export { id, format, whole } => export::export(&id, format, whole).await,
         SessionsCmd::Import { file, options } => import::import(&file, options).await,
         SessionsCmd::Resume { id, how } => run::resume(&id, *how).await,
+        SessionsCmd::Fork { id, at, how } => run::fork::fork(&id, at, *how).await,
         SessionsCmd::Stop { id } => stop(&id).await,
         SessionsCmd::Title { id, title: words } => title::title(&id, &words).await,
         SessionsCmd::Rm { older_than: Some(age), dry_run, .. } => rm::remove_older(age, dry_run).await,

@@ -6,7 +6,7 @@
 use std::{path::Path, sync::Arc};
 
 use posse_config::{Config, Key, Places};
-use posse_models::{RecordSetup, Recorder, Replay, ReplaySetup};
+use posse_models::{RecordSetup, Recorder, Replay, ReplaySetup, is_secret_header};
 use posse_session::Model;
 
 use crate::{
@@ -28,7 +28,12 @@ impl Tape {
     pub(crate) fn open(how: &How, places: &Places, config: &Config) -> Result<Self, Failure> {
         let folders = folders(places);
         if let Some(path) = &how.record {
-            let setup = RecordSetup { version: env!("CARGO_PKG_VERSION").to_owned(), places: folders, secrets: secrets(config) };
+            let setup = RecordSetup {
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                places: folders,
+                secrets: secrets(config, places),
+                base_urls: base_urls(config),
+            };
             let recorder = Recorder::open(path, &setup).map_err(|error| Failure::usage(format!("--record: {error}")))?;
             return Ok(Self::Recording(recorder));
         }
@@ -130,18 +135,25 @@ fn folders(places: &Places) -> Vec<(String, String)> {
     named
 }
 
-/// Every key and header of the configuration and the environment.
-fn secrets(config: &Config) -> Vec<String> {
-    let mut secrets = Vec::new();
+/// Every key and header of the configuration and the environment, and every key that posse keeps.
+fn secrets(config: &Config, places: &Places) -> Vec<String> {
+    let mut secrets = crate::auth::kept_keys(&places.data_dir);
     for provider in &config.providers {
         if let Key::Given(key) = &provider.key {
             secrets.push(key.expose().to_owned());
         }
-        secrets.extend(provider.headers.iter().map(|(_, value)| value.expose().to_owned()));
+        let private = provider.headers.iter().filter(|(name, _)| is_secret_header(name));
+        secrets.extend(private.map(|(_, value)| value.expose().to_owned()));
         secrets.extend(provider.key_env.iter().filter_map(|name| build::env(name)));
     }
     for known in build::known() {
         secrets.extend(known.key_env.iter().filter_map(|name| build::env(name)));
     }
     secrets
+}
+
+/// Every address of the configuration and the environment: a password or a key may stand in it.
+fn base_urls(config: &Config) -> Vec<String> {
+    let configured = config.providers.iter().filter_map(|provider| provider.base_url.clone());
+    configured.chain(build::known().iter().filter_map(|known| build::env(known.base_url_env))).collect()
 }

@@ -3,6 +3,7 @@
 //! A task is a session, so everything that takes a session's id takes a task's, and its name too. What another process
 //! runs is told to it by letter; if that process dies before it has read the letter, it is taken back and this one acts.
 
+mod home;
 mod list;
 
 use std::{collections::HashSet, sync::Arc};
@@ -29,6 +30,10 @@ pub(crate) async fn tasks(args: TasksArgs) -> Result<Exit, Failure> {
         Some(TasksCmd::Stop { id: Some(id), .. }) => stop(&id).await,
         Some(TasksCmd::Stop { id: None, session, .. }) => stop_all(session.as_deref()).await,
         Some(TasksCmd::Detach { id }) => detach(&id).await,
+        Some(TasksCmd::Diff { id, stat, format }) => home::diff(&id, stat, format).await,
+        Some(TasksCmd::Merge { ids, onto, keep, format }) => home::merge(&ids, onto.as_deref(), keep, format).await,
+        Some(TasksCmd::Discard { ids, format }) => home::discard(&ids, format).await,
+        Some(TasksCmd::Wrote { path, format }) => home::wrote(path.as_deref(), format).await,
         Some(TasksCmd::Send { id, text, how }) => send(&id, &text.join(" "), *how).await,
     }
 }

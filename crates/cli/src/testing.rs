@@ -87,6 +87,8 @@ pub(crate) async fn with_open_asks(count: usize) -> Project {
         above: Default::default(),
         depth: 0,
         strict_shell: false,
+        worktree: None,
+        within: None,
     }];
     for number in 0..count {
         let call = CallId::new(format!("call_{number:04}"));

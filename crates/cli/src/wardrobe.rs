@@ -5,18 +5,22 @@
 
 use std::{
     collections::{HashMap, HashSet},
+    path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
 };
 
 use posse_config::{Agents, Config, ModelChoice, PermissionMode, Places, Rulebook, Skills};
 use posse_context::Instruction;
-use posse_engine::{Compacting, Outfit, Outfits};
+use posse_engine::{Advising, Compacting, Outfit, Outfits};
 use posse_models::Explorer;
 use posse_session::{
-    Agent, Asking, Birth, Head, Limits, Mode, Model, Params, Recipe, Rule, Rules, SessionId, Tool, Touch, Verdict, Voice, Workspace, judge,
-    key_of,
+    Agent, AgentMode, Asking, Birth, BoxFuture, Forks, Head, Isolation, Kind, Left, Limits, Mode, Model, Params, Recipe, Rule, Rules,
+    SessionId, Tool, Touch, Verdict, Voice, Workspace, Worktree, judge, key_of,
 };
-use posse_tools::{Callable, Delegation, Dialect, FoundSkill, Keeper, LocalWorkspace, Shells, SkillTool, Standing, Switches, messengers};
+use posse_tools::{
+    Callable, Delegation, Dialect, FORK, FORK_DESCRIPTION, FoundSkill, Keeper, LocalWorkspace, Shells, SkillTool, Standing, Switches,
+    merger, messengers,
+};
 
 use crate::{
     build::{self, CALLS_MAX, needed_key, removed_by},
@@ -26,12 +30,15 @@ use crate::{
     print::to_stderr,
     shape::Answer,
     tape::Tape,
+    worktrees::Yard,
 };
 
 /// Who may be asked and what may run, for this process.
 pub(crate) struct Circumstances {
     pub(crate) asking: Asking,
     pub(crate) dialect: Dialect,
+    /// When a model may fork its session.
+    pub(crate) forks: Forks,
     pub(crate) shells: Arc<Shells>,
     /// An agent that is named answers itself, for a turn.
     pub(crate) switches: bool,
@@ -52,6 +59,7 @@ pub(crate) struct Wardrobe {
     circumstances: Circumstances,
     keeper: Arc<Keeper>,
     workspace: Arc<dyn Workspace>,
+    yard: Yard,
     instructions: Vec<Instruction>,
     tools: Vec<Arc<dyn Tool>>,
     /// What the root runs on, and the name it was recorded with, if that was another.
@@ -70,6 +78,8 @@ struct Wanted {
     definition: String,
     model: String,
     depth: u64,
+    kind: Kind,
+    directory: String,
     /// Who is listed depends on it.
     ceiling: Vec<Rules>,
 }
@@ -100,6 +110,7 @@ impl Wardrobe {
             .map(|file| Instruction { path: file.path.display().to_string(), text: file.text })
             .collect();
         let tools = posse_tools::builtin_with(&circumstances.shells);
+        let yard = Yard::new(&places, &config.worktree);
         let recorded = if recorded.is_empty() { lead.facts().name.clone() } else { recorded.to_owned() };
         let (models, ready, reported) = (Mutex::default(), Mutex::default(), Mutex::default());
         Ok(Self {
@@ -111,6 +122,7 @@ impl Wardrobe {
             circumstances,
             keeper,
             workspace,
+            yard,
             instructions,
             tools,
             lead,
@@ -172,7 +184,7 @@ impl Wardrobe {
             Ok(match self.config.choose_model(Some(name), &build::known(), &build::env).map_err(|error| error.to_string())? {
                 ModelChoice::Offline => Arc::new(Explorer::new()),
                 ModelChoice::Remote(chosen) => {
-                    let spec = build::provider(&chosen).map_err(Failure::into_words)?;
+                    let spec = build::provider(&self.config, &chosen).map_err(Failure::into_words)?;
                     posse_models::build(&spec, &chosen.model)
                 }
             })
@@ -241,14 +253,15 @@ impl Wardrobe {
     fn make(&self, birth: &Birth) -> Result<Outfit, String> {
         let agent = self.agent(&birth.recipe)?;
         let model = self.model(&birth.recipe.model)?;
-        let mode = self.mode_of(&agent, birth.parent.is_some());
+        // A fork is its caller once more.
+        let is_child = if birth.kind.is_fork() { 1 < birth.depth } else { birth.parent.is_some() };
+        let mode = self.mode_of(&agent, is_child);
         let mut book = self.rulebook(&agent, mode);
-        if birth.parent.is_some() {
+        if is_child {
             book.ceiling.extend(self.primary_tools());
         }
         // What an ancestor may not do, its tasks may not.
         let whole = Rulebook { rules: book.rules.clone(), ceiling: book.ceiling.iter().chain(&birth.ceiling).cloned().collect() };
-        let is_child = birth.parent.is_some();
         let limits = self.config.limits_for(&agent);
         let depth_max = limits.depth.map_or(self.depth_max(), |own| own.min(self.depth_max()));
         let mut tools = self.tools.clone();
@@ -256,6 +269,7 @@ impl Wardrobe {
         let delegates = delegation.has_agents() && birth.depth < depth_max;
         tools.push(Arc::new(delegation));
         tools.extend(messengers(self.circumstances.dialect, &self.circumstances.shells));
+        tools.extend(self.has_worktrees().then(|| merger(self.circumstances.dialect, self.yard.worktrees())).flatten());
         tools.extend(self.skill_tool(&book, &birth.ceiling));
         tools.sort_by(|one, other| one.spec().name.cmp(&other.spec().name));
         let offered = |name: &str| {
@@ -272,7 +286,13 @@ impl Wardrobe {
         let specs = tools.iter().map(|tool| tool.spec()).filter(|spec| offered(&spec.name)).cloned().collect();
         let build_prompt = || self.agents.get("build").and_then(|build| build.prompt.as_deref());
         let prompt = agent.prompt.as_deref().or_else(build_prompt).unwrap_or_default();
-        let mut system = posse_context::system(prompt, &build::environment(&self.places, &model.facts().name), &self.instructions);
+        let elsewhere = self.elsewhere(birth);
+        let places = elsewhere.as_ref().unwrap_or(&self.places);
+        let mut system = posse_context::system(prompt, &build::environment(places, &model.facts().name), &self.instructions);
+        if let Some(worktree) = &birth.worktree {
+            let lacks = self.yard.worktrees().notes(worktree);
+            system.extend((!lacks.is_empty()).then(|| format!("Of this worktree you should know: {}", lacks.join(" "))));
+        }
         if !agent.skills.is_empty() {
             let (text, missing) = self.skills.preload(&agent.skills);
             system.extend(Some(text).filter(|text| !text.trim().is_empty()));
@@ -281,6 +301,10 @@ impl Wardrobe {
             }
         }
         let mut workspace = self.workspace.clone();
+        if elsewhere.is_some() {
+            let local = build::workspace_with(places, &self.keeper, self.skills.folders()).map_err(Failure::into_words)?;
+            workspace = guarded(local);
+        }
         if let Some(scope) = agent.memory {
             let memory = posse_config::memory(&self.places, scope, &agent.name);
             if memory.own.is_none() {
@@ -288,9 +312,10 @@ impl Wardrobe {
                 self.report(&format!("posse: the notes of {}, {}: {words}", agent.name, memory.dir.display()));
             }
             system.push(memory.text);
-            let local = build::workspace_with(&self.places, &self.keeper, self.skills.folders()).map_err(Failure::into_words)?;
+            let local = build::workspace_with(places, &self.keeper, self.skills.folders()).map_err(Failure::into_words)?;
             workspace = guarded(local.with_own_roots(memory.own));
         }
+        system.extend(crate::beside::notes_for(&self.places, &self.config, birth));
         // Only the one the user talks to answers the user.
         let answer = self.circumstances.answer.as_ref().filter(|_| !is_child);
         system.extend(answer.map(Answer::instruction));
@@ -323,6 +348,7 @@ impl Wardrobe {
             own_limits: Limits { cost_usd: limits.cost_usd, tokens: limits.tokens, ..Limits::default() },
             fallbacks: self.fallbacks(&agent),
             compaction: self.compaction(),
+            advice: self.advising(birth),
             shape: answer.map(Answer::shape),
             calls_max: CALLS_MAX,
             depth_max,
@@ -347,6 +373,11 @@ impl Wardrobe {
         let prompt = agent.and_then(|agent| agent.prompt.as_deref()).unwrap_or_default();
         let posse_config::Compaction { auto, prune } = self.config.compaction;
         Compacting { auto: auto && agent.is_some(), prune, prompt: prompt.into(), model }
+    }
+
+    /// What is done beside a session's conversation.
+    fn advising(&self, birth: &Birth) -> Advising {
+        crate::beside::advising(&self.places, &self.config, birth, |name| self.usable(name), |line| self.report(line))
     }
 
     /// Who answers when an agent's own model is overloaded; what cannot be used is named and passed over.
@@ -408,10 +439,76 @@ impl Wardrobe {
                 () if denied() => Standing::Denied,
                 () => Standing::Listed,
             };
-            Callable { name: agent.name.clone(), description: agent.description.clone(), aliases: agent.aliases.clone(), standing }
+            let (name, description) = (agent.name.clone(), agent.description.clone());
+            Callable { name, description, aliases: agent.aliases.clone(), standing, forks: false }
         };
-        let switches = Switches { background: self.config.background() };
-        Delegation::new(self.circumstances.dialect, self.agents.list().iter().map(callable), switches)
+        let switches = Switches {
+            background: self.config.background(),
+            forks: self.circumstances.forks,
+            worktrees: self.config.worktree.create.is_some() || self.has_worktrees(),
+        };
+        let fork = (switches.forks != Forks::Off && self.agents.get(FORK).is_none()).then(|| Agent {
+            name: FORK.to_owned(),
+            description: Some(FORK_DESCRIPTION.to_owned()),
+            mode: AgentMode::Subagent,
+            ..Agent::default()
+        });
+        let fork = fork.iter().map(|fork| Callable { forks: true, ..callable(fork) });
+        Delegation::new(self.circumstances.dialect, self.agents.list().iter().map(callable).chain(fork), switches)
+    }
+}
+
+impl Wardrobe {
+    /// Who takes notes opens one folder and asks nobody, whatever the session it is about may do.
+    fn for_notes(&self, birth: &Birth, mut outfit: Outfit) -> Result<Outfit, String> {
+        // Notes are taken with the tools that the conversation has: its head is theirs.
+        if !outfit.head.tools.iter().any(|tool| key_of(&tool.name) == "edit") {
+            (outfit.advice.remember, outfit.advice.consolidate) = (None, None);
+        }
+        let Some(folder) = crate::beside::only_folder(&self.places, birth) else { return Ok(outfit) };
+        let folder = folder?;
+        let local = LocalWorkspace::new(&folder, &folder, self.keeper.clone()).map_err(|error| format!("{}: {error}", folder.display()))?;
+        let workspace = guarded(local.with_own_roots([folder]));
+        let (rules, ceiling, asking) = (crate::beside::notes_rules(), Vec::new(), Asking::Nobody);
+        Ok(Outfit { workspace, rules, ceiling, asking, mode: Mode::Default, strict_shell: true, ..outfit })
+    }
+
+    /// Whether an agent's definition gives it a folder of its own.
+    fn isolation_of(&self, agent: &Agent) -> Option<Isolation> {
+        match agent.isolation.as_deref()?.trim() {
+            "" | "none" => None,
+            "worktree" => Some(Isolation::Worktree),
+            "worktree+changes" => Some(Isolation::WorktreeWithChanges),
+            other => {
+                let words = "there is no such isolation, so the agent works in the folder of its caller; there are worktree, worktree+changes and none";
+                self.report(&format!("posse: {}: `isolation: {other}` of {}: {words}", agent.origin, agent.name));
+                None
+            }
+        }
+    }
+
+    /// Whether git can make folders of their own here.
+    fn has_worktrees(&self) -> bool {
+        self.places.project.join(".git").exists()
+    }
+
+    /// The same tools for one session alone: they remember what its calls were judged by and where its shell stands.
+    fn own_tools(&self, tools: &[Arc<dyn Tool>]) -> Vec<Arc<dyn Tool>> {
+        let own = posse_tools::builtin_with(&self.circumstances.shells);
+        let own_of = |tool: &Arc<dyn Tool>| own.iter().find(|own| own.spec().name == tool.spec().name).cloned();
+        tools.iter().map(|tool| own_of(tool).unwrap_or_else(|| tool.clone())).collect()
+    }
+
+    /// Where a session works, if not where this process does.
+    fn elsewhere(&self, birth: &Birth) -> Option<Places> {
+        let cwd = PathBuf::from(&birth.directory);
+        let within = |project: PathBuf| Places { project, cwd: cwd.clone(), ..self.places.clone() };
+        let own = birth.worktree.as_ref().map(|worktree| &worktree.path);
+        if let Some(path) = own.or(birth.within.as_ref()) {
+            return Some(within(PathBuf::from(path)));
+        }
+        // A session that goes on elsewhere works there.
+        (cwd != self.places.cwd && cwd.starts_with(&self.places.project)).then(|| within(self.places.project.clone()))
     }
 }
 
@@ -439,11 +536,7 @@ impl Outfits for Wardrobe {
             _ => parent.model.clone(),
         };
         self.model(&name)?;
-        if let Some(isolation) = &agent.isolation {
-            let words = "it is not built yet, so the agent works in the folder of its caller";
-            self.report(&format!("posse: {}: `isolation: {isolation}` of {}: {words}", agent.origin, agent.name));
-        }
-        Ok(self.recipe_of(agent, name))
+        Ok(Recipe { isolation: self.isolation_of(agent), ..self.recipe_of(agent, name) })
     }
 
     fn outfit(&self, session: &SessionId, birth: &Birth) -> Result<Outfit, String> {
@@ -452,17 +545,44 @@ impl Outfits for Wardrobe {
             definition: birth.recipe.definition.inline().unwrap_or_default().to_owned(),
             model: birth.recipe.model.clone(),
             depth: birth.depth,
+            kind: birth.kind,
+            directory: birth.directory.clone(),
             ceiling: birth.ceiling.clone(),
         };
-        let known = self.ready.lock().unwrap_or_else(PoisonError::into_inner).get(&wanted).cloned();
+        // A folder of its own may have been removed and made again: what was opened before is not there any more.
+        let lasts = self.elsewhere(birth).is_none_or(|places| places.project == self.places.project);
+        let known = self.ready.lock().unwrap_or_else(PoisonError::into_inner).get(&wanted).filter(|_| lasts).cloned();
         let outfit = match known {
             Some(outfit) => outfit,
             None => {
-                let outfit = self.make(birth)?;
+                let outfit = self.for_notes(birth, self.make(birth)?)?;
                 self.ready.lock().unwrap_or_else(PoisonError::into_inner).insert(wanted, outfit.clone());
                 outfit
             }
         };
-        Ok(Outfit { spool: build::spool(&self.places, session), ..outfit })
+        let tools = self.own_tools(&outfit.tools);
+        Ok(Outfit { spool: build::spool(&self.places, session), tools, ..outfit })
+    }
+
+    fn make_worktree<'a>(
+        &'a self,
+        task: &'a SessionId,
+        directory: &'a str,
+        isolation: Isolation,
+        title: &'a str,
+    ) -> BoxFuture<'a, Result<(Worktree, String), String>> {
+        Box::pin(self.yard.make(task, directory, isolation, title))
+    }
+
+    fn ensure_worktree<'a>(&'a self, worktree: &'a Worktree) -> BoxFuture<'a, Result<(), String>> {
+        Box::pin(self.yard.ensure(worktree))
+    }
+
+    fn look_at_worktree<'a>(&'a self, worktree: &'a Worktree) -> BoxFuture<'a, Left> {
+        Box::pin(self.yard.look(worktree))
+    }
+
+    fn release_worktree<'a>(&'a self, worktree: &'a Worktree) -> BoxFuture<'a, Result<bool, String>> {
+        Box::pin(self.yard.release(worktree))
     }
 }

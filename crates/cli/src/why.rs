@@ -11,7 +11,8 @@ use posse_api::{Account, Ask, Client as _, ClientError, History, Place, Waits, a
 use posse_config::Places;
 use posse_server::Local;
 use posse_session::{
-    Agent, AskId, Birth, By, CallId, Clock as _, Event, Granted, Head, Outcome, Record, Scope, Session, SessionId, Summary, Timestamp,
+    Agent, AskId, Birth, By, CallId, Clock as _, Event, Forks, Granted, Head, Outcome, Record, Scope, Session, SessionId, Summary,
+    Timestamp,
 };
 use serde::Serialize;
 
@@ -311,11 +312,34 @@ fn rights_lines(rights: &Rights, agent: &str) -> Vec<String> {
     ]
 }
 
+/// Whether a model may fork its session here, and what else keeps it from that.
+fn of_forks(places: &Places) -> Result<String, Failure> {
+    let config = build::configuration(places, &How::default())?;
+    let dialect = build::dialect(&config, None)?;
+    let word = |forks: Forks| match forks {
+        Forks::Off => "off",
+        Forks::Explicit => "explicit: a call with `subagent_type: \"fork\"` forks",
+        Forks::Implicit => "implicit: a call that names no agent forks, and nothing is waited for",
+    };
+    let ((here, why), (headless, why_headless)) = (build::forks(&config, None, dialect, true), build::forks(&config, None, dialect, false));
+    let mut words = format!("forks at a terminal are {} ({why})", word(here));
+    if (headless, why_headless) != (here, why) {
+        words.push_str(&format!("; without one they are {} ({why_headless})", word(headless)));
+    }
+    let rules = posse_config::agents(places, &config, None)
+        .ok()
+        .and_then(|agents| agents.get(posse_tools::FORK).map(|agent| agent.origin.to_string()));
+    if let Some(origin) = rules {
+        words.push_str(&format!("; an agent of this name, {origin}, takes its place"));
+    }
+    words.push_str(". Not from a fork itself, not below `limits.depth`, not where a rule denies task(fork); `--fork off|explicit|implicit` says it for one run");
+    Ok(words)
+}
+
 /// Neither an id nor a tool: perhaps the name of a task, or of something that is not built.
 async fn other(name: &str, places: &Places, format: Listing) -> Result<Exit, Failure> {
     if name.eq_ignore_ascii_case("fork") {
-        let why = "forks are not built in this version: every task starts with its prompt alone. Name an agent in `subagent_type`; without one the call is an error";
-        return said(name, why, format);
+        return said(name, &of_forks(places)?, format);
     }
     if name.starts_with("mcp__") {
         return said(name, "MCP servers are not built in this version, so no agent has a tool of one", format);

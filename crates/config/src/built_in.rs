@@ -12,6 +12,7 @@ pub(crate) const TEXT: &str = r#"{
     "doom_loop": "ask",
     "external_directory": "ask",
     "private_address": "ask",
+    "task_merge": "ask",
     "read": {
       "*": "allow",
       "*.env": "ask", "*.env.*": "ask", ".env*": "ask", "*/.env*": "ask",

@@ -5,7 +5,7 @@
 
 use std::{fmt, path::PathBuf, time::Duration};
 
-use posse_session::{Agent, Rule};
+use posse_session::{Agent, Forks, Rule};
 use serde_json::Value;
 
 use crate::{
@@ -43,6 +43,32 @@ pub struct Compaction {
     pub prune: bool,
 }
 
+/// What is done beside conversations, each for the price of model calls: off until somebody switches it on.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct InternalSettings {
+    /// What is worth knowing later is noted, and the notes are shown to later sessions.
+    pub memory: bool,
+    /// The notes are put in order now and then.
+    pub consolidate: bool,
+    /// What the user may want to say next.
+    pub suggest: bool,
+    /// What the answer to that would be.
+    pub speculate: bool,
+    /// How often it is said what a task in the background is doing.
+    pub summaries: Option<Duration>,
+    /// Who does all this, if not the session's own model.
+    pub model: Option<String>,
+}
+
+/// How folders of their own are made for tasks.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct WorktreeSettings {
+    /// Every worktree begins with what its caller has not committed yet.
+    pub changes: bool,
+    /// The user's own command that makes such a folder and prints its path.
+    pub create: Option<String>,
+}
+
 #[derive(Debug, Clone)]
 pub struct Config {
     /// The user's own; a project's word is added by [`Config::with_project_models`].
@@ -58,6 +84,10 @@ pub struct Config {
     pub(crate) background: bool,
     pub(crate) auto_background_after: Option<Duration>,
     pub compaction: Compaction,
+    /// When a model may fork its session, if anybody has said so.
+    pub forks: Option<Forks>,
+    pub worktree: WorktreeSettings,
+    pub internal: InternalSettings,
     /// For agents that name none; see [`Config::fallbacks_for`].
     pub(crate) fallback: Vec<String>,
     pub compat: Compat,

@@ -4,10 +4,10 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use posse_session::Verdict;
+use posse_session::{Forks, Verdict};
 
 use crate::{
-    config::{Compaction, Compat, Concurrency, Config, InstructionPattern, Limits, Overrides},
+    config::{Compaction, Compat, Concurrency, Config, InstructionPattern, InternalSettings, Limits, Overrides, WorktreeSettings},
     duration::parse_duration,
     keys::Kept,
     layer::{Family, Layer, Standing},
@@ -67,6 +67,9 @@ pub(crate) fn config_of(layers: Vec<Layer>, standings: Standings, overrides: &Ov
         background: tree.get("background").and_then(Node::flag).unwrap_or(true),
         auto_background_after: time_of(tree.get("auto_background_after")),
         compaction: compaction_of(tree.get("compaction")),
+        forks: forks_of(tree.get("fork")),
+        worktree: worktree_of(tree.get("worktree")),
+        internal: internal_of(tree.get("internal")),
         fallback: tree.get("fallback").map(Node::items).unwrap_or_default().iter().filter_map(Node::text).map(str::to_owned).collect(),
         compat: compat_of(tree.get("compat")),
         later,
@@ -83,6 +86,35 @@ pub(crate) fn config_of(layers: Vec<Layer>, standings: Standings, overrides: &Ov
         wishes,
         kept: Kept::default(),
         tree,
+    }
+}
+
+fn forks_of(node: Option<&Node>) -> Option<Forks> {
+    match node.and_then(Node::text)? {
+        "implicit" => Some(Forks::Implicit),
+        "explicit" => Some(Forks::Explicit),
+        _ => Some(Forks::Off),
+    }
+}
+
+fn internal_of(node: Option<&Node>) -> InternalSettings {
+    let field = |name: &str| node.and_then(|node| node.get(name));
+    let flag = |name: &str| field(name).and_then(Node::flag).unwrap_or(false);
+    InternalSettings {
+        memory: flag("memory"),
+        consolidate: flag("consolidate"),
+        suggest: flag("suggest"),
+        speculate: flag("speculate"),
+        summaries: time_of(field("summaries")),
+        model: field("model").and_then(Node::text).map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned),
+    }
+}
+
+fn worktree_of(node: Option<&Node>) -> WorktreeSettings {
+    let field = |name: &str| node.and_then(|node| node.get(name));
+    WorktreeSettings {
+        changes: field("changes").and_then(Node::flag).unwrap_or(false),
+        create: field("create").and_then(Node::text).filter(|command| !command.trim().is_empty()).map(str::to_owned),
     }
 }
 
@@ -212,6 +244,18 @@ fn instructions_of(layer: &Layer) -> Vec<InstructionPattern> {
 mod tests {
     use super::*;
     use crate::testing::World;
+
+    /// CC-209: nothing is done beside a conversation before somebody says so, and one word does not switch on another.
+    #[test]
+    fn internal_work_is_off_until_somebody_switches_it_on() {
+        assert_eq!(World::new().load().unwrap().internal, InternalSettings::default());
+        let said = r#"{"internal": {"suggest": true, "summaries": "30s", "model": " small "}}"#;
+        let found = World::new().file("home/posse/posse.json", said).load().unwrap().internal;
+        let (summaries, model) = (Some(Duration::from_secs(30)), Some("small".to_owned()));
+        assert_eq!(found, InternalSettings { suggest: true, summaries, model, ..InternalSettings::default() });
+        let off = r#"{"internal": {"summaries": false, "memory": false, "model": ""}}"#;
+        assert_eq!(World::new().file("home/posse/posse.json", off).load().unwrap().internal, InternalSettings::default());
+    }
 
     #[test]
     fn the_built_in_text_and_the_built_in_types_agree() {

@@ -53,6 +53,58 @@ pub fn memory(places: &Places, scope: MemoryScope, agent: &str) -> Memory {
     Memory { dir, own, text }
 }
 
+/// What posse itself has noted about a project, from one session to the next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notes {
+    /// Where they are; it need not exist yet.
+    pub dir: PathBuf,
+    /// The same where nobody has put a link in its way: only then is anything written there.
+    pub own: Option<PathBuf>,
+    /// For the system prompt of whoever the user talks to; nothing as long as nothing is noted.
+    pub text: Option<String>,
+    /// What whoever takes notes is told.
+    pub remember: String,
+    /// What whoever puts them in order is told.
+    pub consolidate: String,
+}
+
+/// No agent's notes are kept under this name: those have no dot.
+const PROJECT_NOTES: &str = "main.notes";
+
+const BESIDE: &str =
+    "You are not the one who goes on with this conversation: you keep the notes of this project, which are shown to later sessions.";
+
+pub fn notes_of_project(places: &Places) -> Notes {
+    let dir = folder_of(places, MemoryScope::Local).join(PROJECT_NOTES);
+    let own = (!leads_elsewhere(&dir, &places.project)).then(|| dir.clone());
+    let shown = dir.display();
+    let text = own.as_ref().and_then(|dir| notes(dir, Some(&places.project))).map(|notes| {
+        format!(
+            "# Notes from earlier sessions\n\nThese were taken in {shown}, beside earlier sessions in this project. They may be out of date: \
+             look before you rely on one. Where a line names a file of that folder, more stands there.\n\n{notes}"
+        )
+    });
+    let remember = format!(
+        "{BESIDE} Look through it for what would have saved work had it been known before, and note that.\n\
+         - Worth noting: a command that works here, a convention, the cause of a problem, a decision and its reason, what the user wants done differently.\n\
+         - Not worth noting: what the code or the history says by itself, what was only of use today, guesses. Never secrets, keys or anything personal.\n\
+         - The notes are in {shown}, and nothing else can be opened: only the tools for reading, searching and writing files work, and only there. Name files by their whole path.\n\
+         - Read {FILE} first, if it is there. Correct a note that has turned out wrong instead of adding another.\n\
+         - One short file per subject, named after it, ending in .md; {FILE} is the index, with a line of at most 150 letters for each.\n\
+         If nothing is worth noting, which is often so, change nothing. Answer at the end with one line on what you noted."
+    );
+    let consolidate = format!(
+        "{BESIDE} Now put them in order; do not add anything from this conversation.\n\
+         - They are in {shown}, and nothing else can be opened: only the tools for reading, searching and writing files work, and only there. Name files by their whole path.\n\
+         - Read {FILE} and every note. Join those about the same thing, settle what contradicts by what is newer, drop what no longer holds and what is said twice, \
+         and write dates instead of words like yesterday.\n\
+         - A note that is to go is emptied, and its line taken out of {FILE}.\n\
+         - {FILE} keeps at most {LINES_MAX} lines, the most useful first.\n\
+         Answer at the end with one line on what you changed."
+    );
+    Notes { dir, own, text, remember, consolidate }
+}
+
 /// Where an agent's notes are kept.
 pub fn memory_dir(places: &Places, scope: MemoryScope, agent: &str) -> PathBuf {
     folder_of(places, scope).join(folder_name(agent))

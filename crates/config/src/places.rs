@@ -22,6 +22,8 @@ pub struct Places {
     pub config_dir: PathBuf,
     pub data_dir: PathBuf,
     pub cache_dir: PathBuf,
+    /// What is of use for a while, and is neither data nor cache.
+    pub state_dir: PathBuf,
     /// Where OpenCode keeps its user's file.
     pub opencode_dir: PathBuf,
     /// The git top level, else the working directory.
@@ -51,24 +53,37 @@ impl Places {
         let home = absolute(env, "HOME").or_else(|| posse_home.clone()).ok_or(PlacesError::NoHome)?;
         let xdg = |name: &str, default: &str| absolute(env, name).unwrap_or_else(|| home.join(default));
         let xdg_config = xdg("XDG_CONFIG_HOME", ".config");
-        let (config_dir, data_dir, cache_dir) = match posse_home {
-            Some(folder) => (folder.clone(), folder.join("data"), folder.join("cache")),
+        let (config_dir, data_dir, cache_dir, state_dir) = match posse_home {
+            Some(folder) => (folder.clone(), folder.join("data"), folder.join("cache"), folder.join("state")),
             None => {
                 let data = xdg("XDG_DATA_HOME", ".local/share");
                 let cache = xdg("XDG_CACHE_HOME", ".cache");
-                (xdg_config.join("posse"), data.join("posse"), cache.join("posse"))
+                let state = xdg("XDG_STATE_HOME", ".local/state");
+                (xdg_config.join("posse"), data.join("posse"), cache.join("posse"), state.join("posse"))
             }
         };
         let (project, project_key) = project::find(&cwd);
-        Ok(Self { home, config_dir, data_dir, cache_dir, opencode_dir: xdg_config.join("opencode"), project, project_key, cwd })
+        let opencode_dir = xdg_config.join("opencode");
+        Ok(Self { home, config_dir, data_dir, cache_dir, state_dir, opencode_dir, project, project_key, cwd })
     }
 
-    /// The folder of this project's data: readable by its first half, unique by its second.
+    /// The folder of this project's data.
     pub fn project_data_dir(&self) -> PathBuf {
+        self.data_dir.join("projects").join(self.project_name())
+    }
+
+    /// Where the worktrees of this project's tasks lie. Not among the data, which no tool may open, and not below the
+    /// project, whose own tools would find every file twice.
+    pub fn worktrees_dir(&self) -> PathBuf {
+        self.state_dir.join("worktrees").join(self.project_name())
+    }
+
+    /// Readable by its first half, unique by its second.
+    fn project_name(&self) -> String {
         // The real path, so that a project reached through a link keeps its sessions.
         let path = self.project_key.canonicalize().unwrap_or_else(|_| self.project_key.clone());
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        self.data_dir.join("projects").join(format!("{}-{:016x}", slug(&name), stable_hash(path.as_os_str().as_encoded_bytes())))
+        format!("{}-{:016x}", slug(&name), stable_hash(path.as_os_str().as_encoded_bytes()))
     }
 
     /// Every folder from the project's top level down to the working directory, outermost first.
@@ -88,7 +103,9 @@ impl Places {
 /// The name of a variable that says where our files are and that is not Unicode. It must not count as unset: then
 /// another configuration would count in silence.
 pub fn unreadable_variable(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Option<String> {
-    let is_ours = |name: &str| name.starts_with("POSSE_") || matches!(name, "XDG_CONFIG_HOME" | "XDG_DATA_HOME" | "XDG_CACHE_HOME");
+    let is_ours = |name: &str| {
+        name.starts_with("POSSE_") || matches!(name, "XDG_CONFIG_HOME" | "XDG_DATA_HOME" | "XDG_CACHE_HOME" | "XDG_STATE_HOME")
+    };
     let unreadable = variables.into_iter().filter(|(_, value)| value.to_str().is_none());
     unreadable.filter_map(|(name, _)| name.into_string().ok()).find(|name| is_ours(name))
 }

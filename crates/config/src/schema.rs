@@ -101,7 +101,9 @@ pub(crate) static TOP: &[Field] = &[
     field("categories", Shape::Later),
     field("experimental", Shape::Later),
     user("dialect", Shape::Later),
-    user("fork", Shape::Later),
+    user("fork", Shape::Choice(&["off", "explicit", "implicit"])),
+    user("worktree", Shape::Fields(WORKTREE)).or(&["worktrees"]),
+    user("internal", Shape::Fields(INTERNAL)),
     user("mention", Shape::Later),
     user("retention", Shape::Later),
     user("skills", Shape::Later),
@@ -112,6 +114,17 @@ pub(crate) static TOP: &[Field] = &[
     user("schedule", Shape::Later),
     field("permission_mode", Shape::Mode),
 ];
+
+static INTERNAL: &[Field] = &[
+    user("memory", Shape::Flag),
+    user("consolidate", Shape::Flag),
+    user("suggest", Shape::Flag),
+    user("speculate", Shape::Flag),
+    user("summaries", Shape::TimeOrOff),
+    user("model", Shape::Text),
+];
+
+static WORKTREE: &[Field] = &[user("changes", Shape::Flag), user("create", Shape::Text)];
 
 static COMPACTION: &[Field] = &[user("auto", Shape::Flag), user("prune", Shape::Flag)];
 

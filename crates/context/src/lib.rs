@@ -4,13 +4,17 @@
 //! puts stored texts back, and hands both in; only `models` knows what bytes the messages become. [`story`] tells the same
 //! records to a reader, line by line.
 
+mod advice;
 mod compaction;
+mod fork;
 mod results;
 mod story;
 mod system;
 mod thread;
 
+pub use advice::{doing_directive, doing_in, draft_note, side_directive, suggestion_directive, suggestion_in};
 pub use compaction::{Budget, Plan, directive, plan, prune, verbatim, weigh};
+pub use fork::{FORK_MARK, fork_directive, is_directive, moved_notice};
 pub use story::story;
 pub use system::{Environment, Instruction, changes, is_change, system};
 pub use thread::Thread;

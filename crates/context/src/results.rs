@@ -35,7 +35,7 @@ pub(crate) fn outcome(outcome: &Outcome) -> Worded {
 
 /// A call whose end is in no record: a fork's, or one that a crash of an older version left.
 pub(crate) fn missing() -> Worded {
-    Worded::plain("No result of this call is recorded here.".into(), true)
+    Worded::plain("The conversation was split here while this call ran: its result is not part of this one.".into(), false)
 }
 
 pub(crate) fn task(how: How, result: &Text) -> Worded {

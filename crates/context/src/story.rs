@@ -15,7 +15,9 @@
 //! | `! ` | what went wrong with the session itself |
 //! | `-- ` | the end of a round |
 
-use posse_session::{Answer, By, Decision, Entry, Event, Finish, Hold, How, Outcome, Part, Record, Scope, Source, Spawn, Text, To};
+use posse_session::{
+    Answer, By, Decision, Entry, Event, Finish, Hold, How, Left, Outcome, Part, Purpose, Record, Scope, Source, Spawn, Text, To,
+};
 
 use crate::results::{self, words};
 
@@ -82,6 +84,14 @@ pub fn story(record: &Record) -> Option<String> {
         Event::Pruned { to } => row(&format!("* what calls printed up to record {to} is no longer shown to the model")),
         Event::CompactionFailed { why } => row(&format!("! the conversation was not summed up: {}", gist(why))),
         Event::Titled { title } => row(&format!("* is called `{title}` from here on")),
+        Event::WorktreeLeft { task, left } => row(&format!("* task {task} {}", was_left(left))),
+        Event::BroughtHome { task, discarded: true, .. } => row(&format!("* the user threw the work of task {task} away")),
+        Event::BroughtHome { task, paths, onto, .. } => {
+            let place = if onto.is_empty() { "home".to_owned() } else { format!("to the branch {onto}") };
+            row(&format!("* the user brought the work of task {task} {place}: {}", paths.join(", ")))
+        }
+        Event::Released { task, removed: false, words } => row(&format!("! the worktree of task {task} stays: {}", gist(words))),
+        Event::Advised { advice: Purpose::Summarise, text } => row(&format!("* at work: {}", gist(&words(text)))),
         Event::Misshapen { words, again: true } => row(&format!("! the answer does not fit the schema: {}; asked once more", gist(words))),
         Event::Misshapen { words, again: false } => row(&format!("! the answer does not fit the schema: {}", gist(words))),
         Event::Reverted { to } => row(&format!("! the conversation went back: what came after record {to} no longer counts")),
@@ -97,9 +107,24 @@ pub fn story(record: &Record) -> Option<String> {
         | Event::CallStarted { .. }
         | Event::Unqueued { .. }
         | Event::Forked { .. }
+        | Event::Released { .. }
+        | Event::Advised { .. }
         | Event::Unknown(_) => return None,
     };
     Some(told)
+}
+
+fn count(number: u64, one: &str) -> String {
+    format!("{number} {one}{}", if number == 1 { "" } else { "s" })
+}
+
+fn was_left(left: &Left) -> String {
+    let Left { path, branch, clean, commits, files, unknown } = left;
+    match (clean, unknown.is_empty()) {
+        (true, _) => "has left its worktree as it was".to_owned(),
+        (false, true) => format!("has left {}, {} on {branch} in {path}", count(*files, "changed file"), count(*commits, "commit")),
+        (false, false) => format!("has left its worktree {path}: {unknown}"),
+    }
 }
 
 fn said(entry: &Entry) -> Option<String> {

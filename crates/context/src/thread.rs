@@ -3,7 +3,10 @@
 //! What a provider would refuse cannot come out: every call gets exactly one result, in the order the calls were written;
 //! ids are unique; blank texts are left out; nothing ends on the assistant's word.
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use posse_session::{Block, CallId, EntryId, Event, Message, Part, Record, Role, SessionId, To};
 
@@ -27,6 +30,8 @@ pub struct Thread {
     answer: Option<Answer>,
     /// Ids already on the wire: a provider's id that comes again is replaced by ours.
     wire_ids: HashSet<String>,
+    /// Those of the conversation it begins with, shared by all who begin with it.
+    wire_ids_before: Arc<HashSet<String>>,
     /// So many of the next calls are not the model's.
     apart: u64,
     /// What was before is summed up in this; it goes with the next words of the user's side.
@@ -50,6 +55,22 @@ struct Slot {
 }
 
 impl Thread {
+    /// The thread as whoever begins with this conversation goes on with it: nothing that waits is said there.
+    /// `open`: the last answer is split off before any of its calls has a result, so that it looks the same from each of them.
+    pub fn branch(mut self, open: bool) -> Self {
+        self.queued.clear();
+        if let Some(answer) = self.answer.as_mut().filter(|_| open) {
+            answer.calls.iter_mut().for_each(|slot| slot.result = None);
+        }
+        let before = std::mem::take(&mut self.wire_ids);
+        if self.wire_ids_before.is_empty() {
+            self.wire_ids_before = Arc::new(before);
+        } else {
+            Arc::make_mut(&mut self.wire_ids_before).extend(before);
+        }
+        self
+    }
+
     /// Takes the next record in; answers with the messages that are now complete.
     pub fn push(&mut self, record: &Record) -> Vec<Message> {
         match &record.event {
@@ -141,7 +162,7 @@ impl Thread {
     }
 
     fn called(&mut self, call: &CallId, tool: &str, input: &str, wire_id: &str) {
-        let fresh = !wire_id.is_empty() && self.wire_ids.insert(wire_id.to_owned());
+        let fresh = !wire_id.is_empty() && !self.wire_ids_before.contains(wire_id) && self.wire_ids.insert(wire_id.to_owned());
         let wire_id = if fresh { wire_id.to_owned() } else { call.to_string() };
         self.wire_ids.insert(wire_id.clone());
         let answer = self.answer.get_or_insert_default();

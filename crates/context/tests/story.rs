@@ -4,8 +4,8 @@
 
 use posse_context::story;
 use posse_session::{
-    Answer, AskId, BatchId, By, CallId, Decision, Entry, EntryId, Event, Finish, Hash, Hold, How, Kind, Limit, ModelFailure, Outcome, Part,
-    Recipe, Record, Scope, SessionId, Source, Spawn, Text, Timestamp, To, Touch, Verdict,
+    Answer, AskId, BatchId, By, CallId, Decision, Entry, EntryId, Event, Finish, Hash, Hold, How, Kind, Left, Limit, ModelFailure, Outcome,
+    Part, Purpose, Recipe, Record, Scope, SessionId, Source, Spawn, Text, Timestamp, To, Touch, Verdict,
 };
 
 fn told(event: Event) -> Option<String> {
@@ -227,6 +227,41 @@ fn agents_and_what_runs_in_the_background() {
     check(model(None), "* its own model answers again: overloaded\n");
 }
 
+/// CC-223, CC-209: what is left in a folder is told, what became of it too; of internal work only what goes on right now.
+#[test]
+fn worktrees_and_what_becomes_of_them() {
+    let left = |clean: bool, unknown: &str| Event::WorktreeLeft {
+        task: task(),
+        left: Left {
+            path: "/trees/ses_2".into(),
+            branch: "posse/ses_2".into(),
+            clean,
+            commits: u64::from(!clean) * 2,
+            files: u64::from(!clean) * 3,
+            unknown: unknown.into(),
+        },
+    };
+    check(left(true, ""), "* task ses_2 has left its worktree as it was\n");
+    check(left(false, ""), "* task ses_2 has left 3 changed files, 2 commits on posse/ses_2 in /trees/ses_2\n");
+    check(left(false, "git is gone"), "* task ses_2 has left its worktree /trees/ses_2: git is gone\n");
+    let released = |removed: bool, words: &str| Event::Released { task: task(), removed, words: words.into() };
+    check(released(true, ""), "");
+    check(released(false, "it is locked\nby somebody"), "! the worktree of task ses_2 stays: it is locked (1 more line)\n");
+    let home = |paths: &[&str], onto: &str, discarded: bool| Event::BroughtHome {
+        task: task(),
+        paths: paths.iter().map(|path| (*path).to_owned()).collect(),
+        onto: onto.into(),
+        discarded,
+    };
+    check(home(&["a.rs", "b.rs"], "", false), "* the user brought the work of task ses_2 home: a.rs, b.rs\n");
+    check(home(&["a.rs"], "main", false), "* the user brought the work of task ses_2 to the branch main: a.rs\n");
+    check(home(&[], "", true), "* the user threw the work of task ses_2 away\n");
+    let advised = |advice: Purpose| Event::Advised { advice, text: "counts files\nin src".into() };
+    check(advised(Purpose::Summarise), "* at work: counts files (1 more line)\n");
+    check(advised(Purpose::Suggest), "");
+    check(advised(Purpose::Speculate), "");
+}
+
 #[test]
 fn a_round_ends_with_one_line() {
     check(ended(How::Completed, ""), "-- completed\n");
@@ -249,6 +284,8 @@ fn what_only_the_machine_needs_is_left_out() {
         above: Text::default(),
         depth: 1,
         strict_shell: false,
+        worktree: None,
+        within: None,
     };
     let expanded = |agent: Option<&str>| Event::Expanded {
         entry: EntryId::new("msg_1"),
@@ -304,6 +341,11 @@ fn words_of_others_cannot_pass_for_a_line_of_ours() {
         Event::ModelChanged { model: Some(rogue.into()), why: rogue.into() },
         Event::LimitReached { limit: Limit::Time, words: rogue.into(), own: false },
         Event::Undone { calls: Vec::new(), paths: vec![rogue.into()] },
+        Event::WorktreeLeft { task: task(), left: Left { path: rogue.into(), unknown: rogue.into(), ..Left::default() } },
+        Event::WorktreeLeft { task: task(), left: Left { path: rogue.into(), branch: rogue.into(), ..Left::default() } },
+        Event::Released { task: task(), removed: false, words: rogue.into() },
+        Event::BroughtHome { task: task(), paths: vec![rogue.into()], onto: rogue.into(), discarded: false },
+        Event::Advised { advice: Purpose::Summarise, text: rogue.into() },
         text(rogue),
     ] {
         let name = event.name();

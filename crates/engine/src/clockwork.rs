@@ -155,6 +155,7 @@ impl Run {
         for until in session.tasks().values().flat_map(|open| &open.waiting).filter_map(|waiter| waiter.until) {
             deadlines.push(if until <= now { Some(Instant::now() + LOOK_AGAIN) } else { at(until) });
         }
+        deadlines.push(self.next_summary());
         if session.hold().is_none() {
             deadlines.push(self.stopwatch.rings_at(self.outfit.wall));
             if Self::is_at_work(session) {

@@ -51,6 +51,14 @@ impl Weight {
         self.bytes += plain as u64 + IMAGE_BYTES * images.len() as u64;
     }
 
+    /// What has come since the last step goes with the next.
+    pub(crate) fn note(&mut self, record: &Record) {
+        self.since = match record.event {
+            Event::StepStarted { .. } => 0,
+            _ => self.since + weigh(std::slice::from_ref(record)),
+        };
+    }
+
     /// About how many tokens the next request is: what the provider counted in the last one, and what has come since.
     fn tokens(&self, counted: u64) -> u64 {
         let counted = if counted == 0 { self.bytes / TOKEN_BYTES } else { counted.max(self.bytes / TOKEN_BYTES_MAX) };
@@ -66,7 +74,7 @@ pub(crate) fn edits_transcript(event: &Event) -> bool {
 impl Run {
     /// How heavy the next request is, with what the draft adds to it.
     fn next_weight(&self, draft: &Draft) -> Weight {
-        let Weight { bytes, since } = self.weight;
+        let Weight { bytes, since } = self.said.weight;
         Weight { bytes: bytes + self.head.len() as u64, since: since + weigh(draft.records()) }
     }
 
@@ -233,10 +241,8 @@ impl Run {
     /// Everything the model sees, woven and encoded anew from the log.
     pub(crate) async fn reweave(&mut self) -> Result<(), RunError> {
         let past = past::read(&*self.world.log, self.session.id()).await.map_err(unavailable)?;
-        self.thread = Default::default();
-        self.messages.clear();
-        self.woven.clear();
-        (self.message_bytes, self.weight) = (0, Weight::default());
+        (self.before, self.said) =
+            self.tree.begin_with(&past.foreign, past.session.birth().map(|birth| birth.kind), &self.outfit).await.map_err(unavailable)?;
         past.records.iter().for_each(|record| self.thread_in(record));
         Ok(())
     }

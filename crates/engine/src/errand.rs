@@ -2,12 +2,14 @@
 //!
 //! A refusal is told to the model in words it can act on; what passes becomes one `Command::Spawn`.
 
+use posse_context::fork_directive;
 use posse_session::{
-    Admission, Birth, CallId, Command, Draft, Entry, EntryId, Errand, Event, Hold, Kind, Limit, Part, Rules, Session, SessionId, Source,
-    Spawn, Summary, Text,
+    Admission, Birth, CallId, Command, Draft, Entry, EntryId, Errand, Event, Hold, Kind, Limit, Part, Purpose, Rules, Session, SessionId,
+    Source, Spawn, Summary, Text,
 };
 
 use crate::{
+    forking::FORK,
     past::fold,
     run::Run,
     visits::stopped_by_user,
@@ -31,15 +33,15 @@ pub(crate) enum Wake {
 
 impl Run {
     /// What the call comes to, or why it cannot be.
-    pub(crate) async fn commission(&self, draft: &Draft, call: &CallId, errand: Errand) -> Result<Command, String> {
+    pub(crate) async fn commission(&mut self, draft: &Draft, call: &CallId, errand: Errand) -> Result<Command, String> {
         let session = draft.session();
         // The words of the documents that the user's own commands follow.
-        let failed =
-            |words: String| if self.subtask_of(session, call).is_some() { format!("Tool execution failed: {words}") } else { words };
+        let of_user = self.subtask_of(session, call).is_some();
+        let failed = |words: String| if of_user { format!("Tool execution failed: {words}") } else { words };
         self.checked(draft, call, errand).await.map_err(failed)
     }
 
-    async fn checked(&self, draft: &Draft, call: &CallId, errand: Errand) -> Result<Command, String> {
+    async fn checked(&mut self, draft: &Draft, call: &CallId, errand: Errand) -> Result<Command, String> {
         let session = draft.session();
         let Some(birth) = session.birth() else { return Err("this session is not ready yet".into()) };
         let mut note = String::new();
@@ -63,11 +65,23 @@ impl Run {
                     .into(),
             );
         }
+        let (mut isolation, mut fork) = (errand.isolation.unwrap_or_default(), None);
         let (recipe, background) = match &resumed {
             Some((_, _, agent)) => (agent.clone(), errand.background),
+            None if errand.fork => {
+                self.admit(session, birth.depth)?;
+                if errand.model.is_some() {
+                    note = "The model that was named was passed over: a fork goes on with its caller's.".into();
+                }
+                fork = Some(Box::new(self.split_off(draft)?));
+                (FORK.to_owned(), errand.background)
+            }
             None => {
                 self.admit(session, birth.depth)?;
                 let recipe = self.tree.outfits.recipe(&birth.recipe, &errand.agent, errand.model.as_deref())?;
+                if errand.isolation.is_none() {
+                    isolation = recipe.isolation;
+                }
                 // Whoever the user runs is waited for by the user.
                 let of_its_own = recipe.background && self.outfit.background && self.subtask_of(session, call).is_none();
                 (recipe.agent, errand.background || of_its_own)
@@ -85,7 +99,9 @@ impl Run {
         }
         let ids = &*self.world.ids;
         let (task, round) = resumed.map_or_else(|| (SessionId::fresh(ids), 1), |(task, round, _)| (task, round));
-        let Errand { description, prompt, model, tool, mut allowed, .. } = errand;
+        let is_new = round == 1;
+        let Errand { description, prompt, model, tool, directory, mut allowed, .. } = errand;
+        let (prompt, model) = if fork.is_some() { (fork_directive(&prompt), None) } else { (prompt, model) };
         let mut named = Vec::new();
         if let Some(Part::Subtask { allowed: more, named: files, .. }) = self.subtask_of(session, call) {
             allowed.extend(more.iter().cloned());
@@ -101,6 +117,9 @@ impl Run {
             note,
             allowed,
             named,
+            fork,
+            isolation: isolation.filter(|_| is_new),
+            directory: directory.filter(|_| is_new),
             ..Spawn::bare(recipe)
         };
         let wire_id = self.inputs.get(call).map(|input| input.wire_id.clone()).unwrap_or_default();
@@ -211,7 +230,7 @@ impl Run {
     async fn resumable(&self, session: &Session, id: &str) -> Result<(SessionId, u64, String), String> {
         let log = &*self.world.log;
         let summaries = log.summaries(Some(&self.tree.owner.root)).await.map_err(|error| error.to_string())?;
-        let own = |summary: &&Summary| summary.parent.as_ref() == Some(session.id()) && summary.kind == Some(Kind::Task);
+        let own = |summary: &&Summary| summary.parent.as_ref() == Some(session.id()) && summary.kind.is_some_and(Kind::is_task);
         let Some(found) = summaries.iter().filter(own).find(|summary| summary.session.as_str() == id) else {
             let ended = |summary: &&Summary| !session.tasks().contains_key(&summary.session);
             let mut known: Vec<String> =
@@ -243,7 +262,12 @@ impl Run {
                 ceiling.push(rules.clone());
             }
         }
+        // Who takes notes opens one folder: its own rules say so, and those of the conversation are about another.
+        if spawn.purpose.as_ref().is_some_and(Purpose::takes_notes) {
+            ceiling.clear();
+        }
         let strict_shell = self.outfit.strict_shell || parent.strict_shell;
-        Some(TaskBirth { parent, parent_id: self.session.id().clone(), ceiling, strict_shell, spawn: spawn.clone() })
+        let recipe = self.spoken_as(&parent);
+        Some(TaskBirth { parent, parent_id: self.session.id().clone(), ceiling, strict_shell, spawn: spawn.clone(), recipe })
     }
 }

@@ -1,7 +1,7 @@
 //! The head of a session's requests: the one it has recorded, or what is to be recorded now.
 
 use posse_context::{changes, is_change};
-use posse_session::{Command, Event, Hash, Head, Log, Part, ReadError, Record, Session};
+use posse_session::{Command, Event, Hash, Head, Kind, Log, Part, ReadError, Record, Session};
 
 use crate::{hub::OpenError, run::Mail, world::Outfit};
 
@@ -22,7 +22,8 @@ pub(crate) async fn recorded_head(
     };
     let Ok(recorded) = serde_json::from_slice::<Head>(&bytes) else { return Ok((None, Vec::new())) };
     // Who begins with the conversation of another keeps its head: the same bytes are the same for the provider's cache.
-    if configured.is_none() || session.begins_elsewhere() {
+    let is_root = session.birth().is_some_and(|birth| birth.kind == Kind::Root);
+    if configured.is_none() || (session.begins_elsewhere() && !is_root) {
         // The shape of the final answer is not that of a summary.
         return Ok((Some(Head { answer: None, ..recorded }), Vec::new()));
     }

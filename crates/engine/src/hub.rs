@@ -11,7 +11,8 @@ use std::{
 };
 
 use posse_session::{
-    Birth, By, Command, Entry, Event, Hold, LeaseError, Letter, LetterId, Limit, Limits, Posted, ReadError, Session, SessionId, Text, Turn,
+    Birth, By, Command, Entry, Event, Hold, LeaseError, Letter, LetterId, Limit, Limits, Posted, ReadError, Segment, Session, SessionId,
+    Text, Turn,
 };
 use tokio::{
     sync::{oneshot, watch},
@@ -111,6 +112,28 @@ impl Hub {
         let opening = vec![wish(Command::Create(Box::new(created))), wish(Command::Say(first))];
         let Found::Free(seat) = tree.seat(&session) else { return Err(OpenError::Held { by: None }) };
         let run = tree.start(seat, Past::none(session), outfit, Turn::default(), opening).await?;
+        Ok(Handle::new(run, HashSet::new()))
+    }
+
+    /// A new session that begins with stretches of others.
+    pub async fn fork(
+        &self,
+        session: SessionId,
+        created: Event,
+        segments: Vec<Segment>,
+        first: Option<Entry>,
+        outfits: Arc<dyn Outfits>,
+        limits: Limits,
+    ) -> Result<Handle, OpenError> {
+        let owner = self.world.lease.take(&session).await?;
+        let tree = Tree::new(self.world.clone(), outfits, owner, limits).await?;
+        let birth = Birth::of(&created).ok_or(OpenError::Missing)?;
+        let outfit = tree.outfits.outfit(&session, &birth).map_err(OpenError::Outfit)?;
+        let mut opening = vec![wish(Command::Create(Box::new(created))), wish(Command::Fork { segments: segments.clone() })];
+        opening.extend(first.map(|first| wish(Command::Say(first))));
+        let Found::Free(seat) = tree.seat(&session) else { return Err(OpenError::Held { by: None }) };
+        let past = Past { foreign: segments, ..Past::none(session) };
+        let run = tree.start(seat, past, outfit, Turn::default(), opening).await?;
         Ok(Handle::new(run, HashSet::new()))
     }
 

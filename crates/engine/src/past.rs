@@ -18,10 +18,10 @@ pub(crate) const SAVE_AFTER: u64 = 2_000;
 /// A session as its log tells it.
 pub struct Past {
     pub session: Session,
-    /// What its transcript is made of, with its texts, oldest first.
+    /// What its transcript begins with that is in other logs.
+    pub foreign: Vec<Segment>,
+    /// What else its transcript is made of, with its texts, oldest first.
     pub records: Vec<Record>,
-    /// So many of them, the first ones, are of other logs.
-    pub foreign: usize,
     /// What it started before them: tasks, without the words of those that have ended.
     pub(crate) beside: Vec<Record>,
     /// The last record that a saved fold includes.
@@ -31,7 +31,7 @@ pub struct Past {
 impl Past {
     /// Of a session nothing has happened to yet.
     pub(crate) fn none(session: SessionId) -> Self {
-        Self { session: Session::new(session), records: Vec::new(), foreign: 0, beside: Vec::new(), saved: 0 }
+        Self { session: Session::new(session), foreign: Vec::new(), records: Vec::new(), beside: Vec::new(), saved: 0 }
     }
 }
 
@@ -43,25 +43,23 @@ pub(crate) async fn fold(log: &dyn Log, session: &SessionId) -> Result<Session, 
     Ok(folded(log, session).await?.session)
 }
 
-/// A session and the records its transcript is made of, with their texts.
+/// A session and its own records that its transcript is made of, with their texts.
 pub(crate) async fn read(log: &dyn Log, session: &SessionId) -> Result<Past, OpenError> {
     let Folded { session, mut beside, records, saved } = folded(log, session).await?;
     let segments = session.segments();
     // Most sessions see their whole log; then nothing needs to be copied.
     let whole = saved == 0 && matches!(&segments[..], [only] if only.session == *session.id() && only.from == 0 && !only.pruned);
     let (mut transcript, records) = if whole { (records, Vec::new()) } else { (Vec::new(), records) };
-    let mut foreign = 0;
-    for segment in segments.iter().filter(|_| !whole) {
-        let is_own = segment.session == *session.id();
-        let shown = stretch(log, segment, if is_own { &records } else { &[] }).await?;
-        foreign += if is_own { 0 } else { shown.len() };
-        transcript.extend(shown);
+    let is_own = |segment: &&Segment| segment.session == *session.id();
+    for segment in segments.iter().filter(is_own).filter(|_| !whole) {
+        transcript.extend(stretch(log, segment, &records).await?);
     }
+    let foreign = segments.iter().filter(|segment| !is_own(segment)).cloned().collect();
     restore(log, &mut transcript).await?;
     let shown = |seq: Seq| segments.iter().any(|segment| segment.session == *session.id() && segment.from < seq && seq <= segment.to);
     beside.retain(|record| !shown(record.seq));
     restore(log, &mut beside).await?;
-    Ok(Past { session, records: transcript, foreign, beside, saved })
+    Ok(Past { session, foreign, records: transcript, beside, saved })
 }
 
 /// What these stretches show, with their texts.

@@ -10,21 +10,22 @@ use std::{
     time::Duration,
 };
 
-use posse_context::Thread;
 use posse_session::{
     Admission, Answer, Append, AppendError, BatchId, BoxFuture, CallId, CallOwner, CallState, Command, Draft, Effect, EffectKey, Entry,
-    Errand, Event, Given, Granted, Hash, LetterId, Limit, Live as _, Look, Message, Outcome, Part, Permit, Progress, Record, Report,
-    Request, Reserved, Scope, Seq, Session, SessionId, Source, Summary, TaskEnd, Text, Timestamp, To, ToolChoice, Turn, Usage, WAIT_MAX,
-    Wish,
+    Errand, Event, Given, Granted, Hash, LetterId, Limit, Live as _, Look, Outcome, Part, Permit, Progress, Record, Report, Request,
+    Reserved, Scope, Seq, Session, SessionId, Source, Summary, TaskEnd, Text, Timestamp, To, ToolChoice, Turn, Usage, WAIT_MAX, Wish,
 };
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::{
+    advising::{Beside, tidy_advice},
+    batch::{Gate, Opener},
     clockwork::Stopwatch,
-    compacting::{Weight, edits_transcript},
+    compacting::edits_transcript,
     errand::Wake,
     lanes::{Place, Slot, Urgency},
     live::Pulse,
+    prefix::{Prefix, Shared},
     spill::{Blobs, spill},
     tree::Tree,
     typing::Typing,
@@ -210,20 +211,24 @@ pub(crate) struct Run {
     pub(crate) outfit: Arc<Outfit>,
     pub(crate) tree: Arc<Tree>,
     pub(crate) session: Session,
-    pub(crate) thread: Thread,
     /// The start of every body.
     pub(crate) head: Arc<[u8]>,
-    /// Every message so far, encoded once.
-    pub(crate) messages: Vec<Arc<[u8]>>,
-    /// Their bytes together.
-    pub(crate) message_bytes: u64,
-    pub(crate) weight: Weight,
+    /// What it begins with that others have said.
+    pub(crate) before: Option<Shared>,
+    /// Everything said since, encoded once.
+    pub(crate) said: Prefix,
+    /// The last record that belongs to the model's last reply and its calls, and how many of its calls are still to come.
+    pub(crate) reply: (Seq, u64),
+    pub(crate) beside: Beside,
+    /// What forks of that reply begin with, while it is the last.
+    pub(crate) lent: Option<Shared>,
+    /// What a fork waits for before its first step, and what the first of a batch opens.
+    pub(crate) gate: Option<Gate>,
+    pub(crate) opener: Option<Opener>,
     /// The last record that a saved fold includes.
     pub(crate) saved: Seq,
     /// The next turn of the loop comes at once: what was committed changes what may begin.
     pub(crate) again: bool,
-    /// The messages themselves; kept only for hooks that want to see them.
-    pub(crate) woven: Vec<Message>,
     /// Inputs of open calls.
     pub(crate) inputs: HashMap<CallId, CallInput>,
     /// What tasks were started with; of those that have ended without their prompts.
@@ -317,6 +322,7 @@ impl Run {
         if let Some(command) = self.out_of_time(draft.session()) {
             draft.decide(command, &self.given(now));
         }
+        self.advise(&mut draft, now).await;
         self.begin(&mut draft, now).await;
         self.commit(draft, std::mem::take(&mut taken.letters)).await?;
         self.wind();
@@ -356,6 +362,7 @@ impl Run {
                     }
                     Report::TaskEnded(ended) => {
                         self.keep_words(draft.session(), ended).await;
+                        tidy_advice(draft.session(), ended);
                         self.word_for_waiters(draft.session(), ended, end);
                         None
                     }
@@ -423,6 +430,11 @@ impl Run {
             {
                 let _ = done.send(Err(RunError::AtRest));
                 return Ok(Vec::new());
+            }
+            Mail::Wish { command: Command::Side { task, question, model }, letter, done } => {
+                taken.letters.extend(letter);
+                taken.done.extend(done);
+                return Ok(self.aside(draft, task, &question, model).into_iter().collect());
             }
             Mail::Wish { command, letter, done } => {
                 taken.letters.extend(letter);
@@ -536,6 +548,7 @@ impl Run {
     /// Records the beginning of everything owed that may begin now.
     async fn begin(&mut self, draft: &mut Draft, now: Timestamp) {
         (self.wake_at, self.wake_soon, self.again) = (None, false, false);
+        self.gate = None;
         let mut place = self.place.take();
         if self.pauses.is_some() {
             self.granted = None;
@@ -614,6 +627,9 @@ impl Run {
             self.again = true;
             return;
         }
+        if !self.is_its_turn(draft.session()) {
+            return;
+        }
         let facts = self.outfit.model.facts();
         let lanes = &self.world.lanes;
         let urgency = if self.tree.is_background(draft.session()) { Urgency::Background } else { Urgency::Foreground };
@@ -634,7 +650,7 @@ impl Run {
             self.place = Some(place);
             return;
         };
-        let body_bytes = self.head.len() as u64 + self.message_bytes;
+        let body_bytes = self.head.len() as u64 + self.said.message_bytes;
         let input_estimate = (body_bytes / 4).max(draft.session().last_input());
         // Most servers refuse a request whose answer might not fit.
         let room = facts.context.saturating_sub(self.next_tokens(draft)).max(ANSWER_TOKENS_MIN);
@@ -667,9 +683,10 @@ impl Run {
         }
         let mut notes = std::mem::take(&mut self.notes);
         for hook in &self.outfit.hooks {
-            let added = tokio::time::timeout(HOOK_MAX, hook.transform(self.session.id(), &self.woven)).await;
+            let added = tokio::time::timeout(HOOK_MAX, hook.transform(self.session.id(), &self.said.woven)).await;
             notes.extend(added.unwrap_or_default());
         }
+        notes.extend(self.foreseen(draft).await);
         draft.begin(effect, Permit { reserved, closing }, notes, &self.given(now));
     }
 
@@ -757,19 +774,20 @@ impl Run {
 
     /// What a request is made of.
     pub(crate) fn thread_in(&mut self, record: &Record) {
-        for message in self.thread.push(record) {
-            let bytes = self.outfit.model.encode(&message);
-            self.message_bytes += bytes.len() as u64;
-            self.weight.add(&message, bytes.len());
-            self.messages.push(bytes);
-            if !self.outfit.hooks.is_empty() {
-                self.woven.push(message);
-            }
+        self.said.push(record, &self.outfit);
+        self.beside.thread_in(record);
+        match &record.event {
+            Event::Replied { calls, author: None, .. } => (self.reply, self.lent) = ((record.seq, *calls), None),
+            Event::Called { .. } if 0 < self.reply.1 => self.reply = (record.seq, self.reply.1 - 1),
+            Event::StepStarted { .. } => self.lent = None,
+            _ => {}
         }
-        self.weight.since = match record.event {
-            Event::StepStarted { .. } => 0,
-            _ => self.weight.since + posse_context::weigh(std::slice::from_ref(record)),
-        };
+    }
+
+    /// Every message so far.
+    pub(crate) fn messages(&self) -> Vec<Arc<[u8]>> {
+        let before = self.before.as_ref().and_then(|before| before.get()).map_or(&[][..], |before| &before.messages);
+        [before, &self.said.messages].concat()
     }
 
     /// Starts what is owed and not under way, ends what is under way and no longer owed.
@@ -780,6 +798,8 @@ impl Run {
             _ if keys.contains(key) => true,
             // A call whose end is known, or that waits for its task, needs nobody any more.
             EffectKey::Run(call) if !matches!(session.call(call).map(|open| &open.state), Some(CallState::Stopping)) => false,
+            // What removes a folder cannot be called back: whoever wants the folder again waits for it.
+            EffectKey::Release(_) => true,
             // A call is told to stop and reports what it has.
             EffectKey::Run(_) => {
                 work.tell_to_stop();
@@ -788,7 +808,8 @@ impl Run {
             _ => false,
         });
         for effect in owed {
-            if self.session.has_begun(&effect) && !self.under_way.contains_key(&effect.key()) {
+            let waits = matches!(&effect, Effect::Watch { task, .. } if self.under_way.contains_key(&EffectKey::Release(task.clone())));
+            if !waits && self.session.has_begun(&effect) && !self.under_way.contains_key(&effect.key()) {
                 let key = effect.key();
                 if let Some(work) = self.start(effect) {
                     self.under_way.insert(key, work);
@@ -813,13 +834,14 @@ impl Run {
                 let closing = self.session.step().is_some_and(|open| open.closing);
                 let request = Request {
                     session: self.session.id().clone(),
+                    lineage: self.session.segments().first().map_or_else(|| self.session.id().clone(), |first| first.session.clone()),
                     head: self.head.clone(),
-                    messages: self.messages.clone(),
+                    messages: self.messages(),
                     tool_choice: if closing && !self.asks_softly() { ToolChoice::None } else { ToolChoice::Auto },
                     output_max: self.output_max,
                     idle_max: self.outfit.stream_idle,
                 };
-                Some(desk.call_model(step, request, slot))
+                Some(desk.call_model(step, request, slot, self.opener.take()))
             }
             Effect::Look { call } => {
                 let owner = self.session.call(&call).map(|open| open.owner.clone()).unwrap_or_default();
@@ -837,6 +859,7 @@ impl Run {
                 let hooked = waiting.and_then(|call| self.inputs.get(call).map(|wanted| desk.hooked(call, wanted)));
                 Some(desk.watch(Watched { tree: self.tree.clone(), task, round, started }, birth, hooked))
             }
+            Effect::Release { task } => Some(desk.release(self.tree.clone(), task)),
             Effect::Mind { call } => Some(desk.mind(call.clone(), self.kept.remove(&call)?.into_inner().ok()?)),
             Effect::StopTask { task, round } => {
                 let (by, hold) = self.session.tasks().get(&task)?.stopped?;
@@ -866,6 +889,10 @@ impl Run {
         tokio::select! {
             mail = self.inbox.recv() => mail.map_or(Waited::Closed, Waited::Mail),
             () = alarm => Waited::Again,
+            () = opened(&mut self.gate) => {
+                self.gate = None;
+                Waited::Again
+            }
             slot = entered(&mut self.place) => {
                 (self.place, self.granted) = (None, Some(slot));
                 Waited::Again
@@ -879,6 +906,14 @@ impl Run {
 async fn entered(place: &mut Option<Place>) -> Slot {
     match place {
         Some(place) => place.first().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Ready when a fork need not wait for the first of its batch any more; never without one.
+async fn opened(gate: &mut Option<Gate>) {
+    match gate {
+        Some(gate) => gate.open().await,
         None => std::future::pending().await,
     }
 }

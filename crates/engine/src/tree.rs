@@ -12,10 +12,10 @@ use std::{
     time::Duration,
 };
 
-use posse_context::Thread;
+use posse_context::moved_notice;
 use posse_session::{
-    Birth, By, CallState, Command, Effort, Entry, Event, Hash, Head, Hold, How, LetterId, Limits, Ownership, Part, ReadError, Rules,
-    Session, SessionId, Source, Spawn, Text, Turn, Usage, Voice,
+    Birth, By, CallState, Command, Effort, Entry, Event, Hash, Head, Hold, How, Kind, LetterId, Limits, Ownership, Part, Purpose,
+    ReadError, Rules, Segment, Session, SessionId, Source, Spawn, Text, Turn, Usage, Voice,
 };
 use tokio::{
     sync::{oneshot, watch},
@@ -23,12 +23,14 @@ use tokio::{
 };
 
 use crate::{
-    compacting::{Weight, fork_wishes},
+    batch::Batches,
+    compacting::fork_wishes,
     head::{after_the_opening, recorded_head},
     hub::OpenError,
     ledger::Ledger,
     live::Pulse,
-    past::{Past, read, stretches},
+    past::{Past, read},
+    prefix::{Prefix, Prefixes, Shared},
     run::{Mail, Mailbox, Run, RunError, Seen},
     spill::{content_hash, read_all, restore},
     subtask::spoken_by,
@@ -49,6 +51,8 @@ pub(crate) struct Tree {
     pub(crate) ledger: Ledger,
     seats: Mutex<HashMap<SessionId, Seat>>,
     heads: Mutex<HashMap<Hash, Arc<[u8]>>>,
+    pub(crate) prefixes: Prefixes,
+    pub(crate) batches: Batches,
     changed: watch::Sender<()>,
     /// Letters that are on their way in, and sessions that are open for one.
     visits: watch::Sender<usize>,
@@ -143,6 +147,8 @@ impl Tree {
             ledger,
             seats: Mutex::default(),
             heads: Mutex::default(),
+            prefixes: Prefixes::default(),
+            batches: Batches::default(),
             changed: watch::Sender::new(()),
             visits: watch::Sender::new(0),
             guests: Mutex::default(),
@@ -208,7 +214,11 @@ impl Tree {
         let mut below = session.id().clone();
         let mut next = session.birth().and_then(|birth| birth.parent.clone());
         while let Some(parent) = next.take().and_then(|parent| self.seen(&parent)) {
-            if parent.tasks().get(&below).is_some_and(|open| open.waiting.is_empty() && open.purpose.is_none()) {
+            if parent
+                .tasks()
+                .get(&below)
+                .is_some_and(|open| open.waiting.is_empty() && !open.purpose.as_ref().is_some_and(Purpose::is_waited_for))
+            {
                 return true;
             }
             (below, next) = (parent.id().clone(), parent.birth().and_then(|birth| birth.parent.clone()));
@@ -276,17 +286,34 @@ impl Tree {
     }
 
     /// The bytes a head becomes, shared by all who begin alike.
-    fn encoded(&self, outfit: &Outfit, head: &Head, hash: Option<&Hash>) -> Arc<[u8]> {
+    fn encoded(&self, outfit: &Outfit, head: &Head, hash: Option<Hash>) -> Arc<[u8]> {
         let Some(hash) = hash else { return outfit.model.encode_head(head) };
+        // The model's name is part of what is encoded, and so is the shape of the answer.
+        let hash = Hash::new(format!("{} {hash} {}", outfit.model.facts().name, head.answer.is_some()));
         let mut heads = self.heads.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = heads.get(hash) {
+        if let Some(known) = heads.get(&hash) {
             return known.clone();
         }
         let encoded = outfit.model.encode_head(head);
         if heads.len() < HEADS_MAX {
-            heads.insert(hash.clone(), encoded.clone());
+            heads.insert(hash, encoded.clone());
         }
         encoded
+    }
+
+    /// What a session begins with that others have said, and where its own words go on from there.
+    pub(crate) async fn begin_with(
+        &self,
+        foreign: &[Segment],
+        kind: Option<Kind>,
+        outfit: &Outfit,
+    ) -> Result<(Option<Shared>, Prefix), ReadError> {
+        if foreign.is_empty() {
+            return Ok((None, Prefix::default()));
+        }
+        let shared = self.prefixes.of(&*self.world.log, foreign, outfit, kind.is_some_and(Kind::is_fork)).await?;
+        let said = shared.get().map(|before| before.continued()).unwrap_or_default();
+        Ok((Some(shared), said))
     }
 
     /// A run of a session that was folded from `records`, beginning with `opening`.
@@ -298,15 +325,24 @@ impl Tree {
         speaker: Turn,
         mut opening: Vec<Mail>,
     ) -> Result<RunHandle, OpenError> {
-        let Past { session, records, foreign, beside, saved } = past;
         outfit.add_hooks_tools();
+        let Past { session, records, foreign, beside, saved } = past;
+        let kind = session.birth().map(|birth| birth.kind).or_else(|| birth_in(&opening).map(|birth| birth.kind));
+        let (before, said) = self.begin_with(&foreign, kind, &outfit).await?;
         let begins = session.steps() == 0;
-        let (recorded, mut notes) = recorded_head(&*self.world.log, &session, &records, &outfit, given_head(&opening)).await?;
+        let given = given_head(&opening);
+        let keeps_head = !foreign.is_empty() && kind != Some(Kind::Root);
+        let (recorded, mut notes) = recorded_head(&*self.world.log, &session, &records, &outfit, given.clone()).await?;
         if begins
-            && foreign == 0
+            && foreign.is_empty()
             && let Some(words) = outfit.initial.take()
         {
             notes.push(Part::reminder(words));
+        }
+        // Who has read of another folder is told where it is now.
+        let worktree = session.birth().cloned().or_else(|| birth_in(&opening)).and_then(|birth| birth.worktree);
+        if let Some(worktree) = worktree.filter(|_| begins && !foreign.is_empty()) {
+            notes.push(Part::reminder(moved_notice(&worktree.home, &worktree.path)));
         }
         let (mut blobs, mut new_head) = (Vec::new(), None);
         // Somebody else than the turn's speaker: the turn's head is not for it.
@@ -316,12 +352,17 @@ impl Tree {
                 new_head = Some(stored(&outfit.head)?);
                 self.encoded(&outfit, &outfit.head, None)
             }
-            Some(head) => self.encoded(&outfit, &head, None),
+            Some(head) => {
+                let encoded = self.encoded(&outfit, &head, session.configured().map(|configured| configured.head.clone()).or(given));
+                if keeps_head {
+                    // What it may call is what its head says.
+                    outfit.head = Arc::new(head);
+                }
+                encoded
+            }
             None => {
                 let (hash, bytes) = stored(&outfit.head)?;
-                // The model's name is part of what was encoded.
-                let key = Hash::new(format!("{} {hash}", outfit.model.facts().name));
-                let encoded = self.encoded(&outfit, &outfit.head, Some(&key));
+                let encoded = self.encoded(&outfit, &outfit.head, Some(hash.clone()));
                 blobs.push((hash.clone(), bytes));
                 // After the first fact or the take-over, before anything that could open a turn.
                 let configure = Command::Configure { head: hash, model: outfit.model.facts().name.clone() };
@@ -336,14 +377,16 @@ impl Tree {
             tree: self.clone(),
             outfit: Arc::new(outfit),
             session,
-            thread: Thread::default(),
-            message_bytes: 0,
-            weight: Weight::default(),
+            head,
+            before,
+            said,
+            reply: (0, 0),
+            lent: None,
+            beside: Default::default(),
+            gate: None,
+            opener: None,
             saved,
             again: false,
-            head,
-            messages: Vec::new(),
-            woven: Vec::new(),
             inputs: HashMap::new(),
             errands: HashMap::new(),
             reads: HashMap::new(),
@@ -373,14 +416,8 @@ impl Tree {
         };
         // What was started before the transcript begins may still be open.
         beside.iter().for_each(|record| run.learn(record));
-        for (nth, record) in records.iter().enumerate() {
-            if nth < foreign {
-                run.thread_in(record);
-            } else {
-                run.weave(record);
-            }
-        }
-        run.tell_so_far(&records[foreign..]).await?;
+        records.iter().for_each(|record| run.weave(record));
+        run.tell_so_far(&records).await?;
         drop(records);
         let parent = run.session.birth().and_then(|birth| birth.parent.clone()).or_else(|| born_of(&opening));
         self.ledger.open(run.session.id(), parent.as_ref(), run.outfit.own_limits);
@@ -409,6 +446,9 @@ impl Tree {
             return Err(OpenError::Foreign);
         }
         let birth = folded.birth().ok_or(OpenError::Missing)?;
+        if let Some(worktree) = &birth.worktree {
+            self.outfits.ensure_worktree(worktree).await.map_err(OpenError::Outfit)?;
+        }
         // Who was in the middle of a turn goes on with it. Where it cannot be made ready any more nothing of the turn may
         // run, and the next step says so.
         let speaker = Turn { allowed: Vec::new(), ..folded.next_turn() };
@@ -504,9 +544,7 @@ impl Tree {
                 let mut then = Vec::new();
                 // The append that made it was torn: it is still to be told what it begins with.
                 if let Some(fork) = birth.spawn.fork.as_ref().filter(|_| unheard && !past.session.begins_elsewhere()) {
-                    let shown = stretches(&*self.world.log, &fork.segments).await?;
-                    past.foreign = shown.len();
-                    past.records.splice(0..0, shown);
+                    past.foreign.clone_from(&fork.segments);
                     then.extend(fork_wishes(fork));
                 }
                 then.extend(unheard.then(|| Command::Say(entry.clone())));
@@ -514,13 +552,12 @@ impl Tree {
             }
             Err(OpenError::Missing) => {
                 let fork = birth.spawn.fork.clone();
-                let birth = birth.make(&*self.outfits).map_err(OpenError::Outfit)?;
+                let birth = birth.make(&*self.outfits, task).await.map_err(OpenError::Outfit)?;
                 let outfit = self.outfits.outfit(task, &birth).map_err(OpenError::Outfit)?;
                 let mut opening = vec![wish(Command::Create(Box::new(birth.into_created())))];
                 let mut past = Past::none(task.clone());
                 if let Some(fork) = fork {
-                    past.records = stretches(&*self.world.log, &fork.segments).await?;
-                    past.foreign = past.records.len();
+                    past.foreign.clone_from(&fork.segments);
                     opening.extend(fork_wishes(&fork).map(wish));
                 }
                 opening.push(wish(Command::Say(entry.clone())));
@@ -615,8 +652,13 @@ fn given_head(opening: &[Mail]) -> Option<Hash> {
 
 /// Who a session that begins is a task of.
 fn born_of(opening: &[Mail]) -> Option<SessionId> {
+    birth_in(opening)?.parent
+}
+
+/// What a session that begins is born with.
+fn birth_in(opening: &[Mail]) -> Option<Birth> {
     opening.iter().find_map(|mail| match mail {
-        Mail::Wish { command: Command::Create(created), .. } => Birth::of(created)?.parent,
+        Mail::Wish { command: Command::Create(created), .. } => Birth::of(created),
         _ => None,
     })
 }

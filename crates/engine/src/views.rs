@@ -215,6 +215,7 @@ impl Tree {
             usage,
             effort,
             output: self.world.outputs.path(task),
+            left: None,
         }
     }
 

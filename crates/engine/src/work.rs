@@ -17,7 +17,9 @@ use serde_json::{Map, Value};
 use tokio::{sync::watch, task::JoinHandle};
 
 use crate::{
+    batch::{FirstByte, Opener},
     delegating::Delegating,
+    forking::FORK,
     lanes::Slot,
     live::SessionLive,
     run::{Mail, Mailbox},
@@ -32,6 +34,9 @@ pub(crate) const HOOK_MAX: Duration = Duration::from_secs(5);
 
 /// How soon a task that was told to stop is told again.
 const STOP_AGAIN: Duration = Duration::from_millis(50);
+
+/// A few files are read, and a few written.
+const NOTES_STEPS_MAX: u64 = 20;
 
 /// No provider's id of a call is longer.
 const WIRE_ID_MAX: usize = 256;
@@ -127,11 +132,14 @@ impl Desk {
         Work { task, stop, live, stopped_at: None }
     }
 
-    pub(crate) fn call_model(self, step: u64, request: Request, slot: Slot) -> Work {
+    /// `opener`: others wait for the first byte of this answer.
+    pub(crate) fn call_model(self, step: u64, request: Request, slot: Slot, opener: Option<Opener>) -> Work {
         self.start(EffectKey::Model(step), move |desk, _| {
             Box::pin(async move {
                 let deadline = desk.outfit.step_max;
-                let attempt = tokio::time::timeout(deadline, desk.outfit.model.reply(request, &*desk.live)).await;
+                let live = FirstByte { live: &*desk.live, opener: &opener };
+                let attempt = tokio::time::timeout(deadline, desk.outfit.model.reply(request, &live)).await;
+                drop(opener);
                 give_back(slot, &attempt);
                 let reply = attempt.unwrap_or_else(|_| {
                     let words = format!("the model took longer than {} s for one answer (limits.step)", deadline.as_secs());
@@ -278,7 +286,8 @@ impl Desk {
                         std::future::pending().await
                     }
                 };
-                let end = tree.end_of(&task, &started, attended);
+                let mut end = tree.end_of(&task, &started, attended);
+                end.left = tree.left_by(&task).await;
                 let tool = desk.tool_of(&started.spawn);
                 // Internal work is nobody's call: what went wrong is said plainly.
                 let mut result =
@@ -300,6 +309,7 @@ impl Desk {
                     verbatim: Text::default(),
                     usage: end.usage,
                     effort: end.effort,
+                    left: end.left.clone(),
                 };
                 Told { report: Report::TaskEnded(Box::new(report)), end: Some(Box::new(end)) }
             })
@@ -319,6 +329,19 @@ impl Desk {
     /// The tool that words what comes of a task.
     pub(crate) fn tool_of(&self, spawn: &Spawn) -> Option<&Arc<dyn Tool>> {
         self.outfit.tools.iter().find(|tool| tool.spec().name == spawn.tool).or_else(|| self.outfit.tools.first())
+    }
+
+    /// Removes the worktree of a task that has changed nothing in it.
+    pub(crate) fn release(self, tree: Arc<Tree>, task: SessionId) -> Work {
+        self.start(EffectKey::Release(task.clone()), move |_, _| {
+            Box::pin(async move {
+                let (removed, words) = match tree.release(&task).await {
+                    Ok(removed) => (removed, String::new()),
+                    Err(words) => (false, words),
+                };
+                Report::Released { task, removed, words }
+            })
+        })
     }
 
     /// Sees what a call had left running to its end.
@@ -466,7 +489,9 @@ fn broken(key: &EffectKey) -> Report {
             verbatim: Text::default(),
             usage: Usage::default(),
             effort: Effort::default(),
+            left: None,
         })),
+        EffectKey::Release(task) => Report::Released { task: task.clone(), removed: false, words },
         EffectKey::Mind(call) => Report::KeptEnded { call: call.clone(), words: Some(words.into()) },
         EffectKey::Expand(entry) => Report::Expanded {
             entry: entry.clone(),
@@ -526,38 +551,66 @@ pub(crate) struct TaskBirth {
     pub(crate) ceiling: Vec<Rules>,
     pub(crate) strict_shell: bool,
     pub(crate) spawn: Spawn,
+    /// Who speaks right now: what a fork goes on as.
+    pub(crate) recipe: Recipe,
 }
 
 impl TaskBirth {
-    pub(crate) fn make(&self, outfits: &dyn Outfits) -> Result<Birth, String> {
-        if let (Some(purpose), Some(fork)) = (&self.spawn.purpose, &self.spawn.fork) {
-            return Ok(self.internal(purpose, fork));
-        }
-        let recipe = outfits.recipe(&self.parent.recipe, &self.spawn.agent, self.spawn.model.as_deref())?;
+    /// Makes the folder that it is to work in too, if there is to be one.
+    pub(crate) async fn make(&self, outfits: &dyn Outfits, task: &SessionId) -> Result<Birth, String> {
+        let spawn = &self.spawn;
+        let (kind, title, recipe) = match (&spawn.purpose, &spawn.fork) {
+            (Some(purpose), Some(fork)) => return Ok(self.internal(purpose, fork)),
+            (None, Some(fork)) => {
+                let recipe = Recipe { model: fork.model.clone(), background: false, ..self.recipe.clone() };
+                (Kind::Fork, format!("{} (fork)", spawn.description), Recipe { agent: FORK.to_owned(), ..recipe })
+            }
+            (_, None) => {
+                let recipe = outfits.recipe(&self.parent.recipe, &spawn.agent, spawn.model.as_deref())?;
+                let kind = if spawn.internal { Kind::Internal } else { Kind::Task };
+                (kind, format!("{} (@{} subagent)", spawn.description, recipe.agent), recipe)
+            }
+        };
+        let directory = spawn.directory.clone().unwrap_or_else(|| self.parent.directory.clone());
+        let (worktree, directory) = match spawn.isolation {
+            Some(isolation) => {
+                let (worktree, directory) = outfits.make_worktree(task, &directory, isolation, &title).await?;
+                (Some(worktree), directory)
+            }
+            None => (None, directory),
+        };
         Ok(Birth {
-            kind: if self.spawn.internal { Kind::Internal } else { Kind::Task },
+            kind,
             root: self.parent.root.clone(),
             parent: Some(self.parent_id.clone()),
-            directory: self.parent.directory.clone(),
-            title: format!("{} (@{} subagent)", self.spawn.description, recipe.agent),
+            directory,
+            title,
             recipe,
             ceiling: self.ceiling.clone(),
             depth: self.parent.depth + 1,
             strict_shell: self.strict_shell,
+            within: self.within().filter(|_| worktree.is_none()),
+            worktree,
         })
     }
 }
 
 impl TaskBirth {
+    /// The worktree in which its caller works, whosever it is.
+    fn within(&self) -> Option<String> {
+        self.parent.worktree.as_ref().map(|worktree| worktree.path.clone()).or_else(|| self.parent.within.clone())
+    }
+
     /// Internal work goes on as the one whose conversation it begins with, and calls nothing.
     fn internal(&self, purpose: &Purpose, fork: &Fork) -> Birth {
         let recipe = Recipe {
             agent: purpose.agent().to_owned(),
             model: fork.model.clone(),
-            steps_max: None,
+            steps_max: purpose.takes_notes().then_some(NOTES_STEPS_MAX),
             background: false,
             definition: self.parent.recipe.definition.clone(),
-            only_answers: true,
+            only_answers: !purpose.takes_notes(),
+            isolation: None,
         };
         Birth {
             kind: Kind::Internal,
@@ -569,6 +622,8 @@ impl TaskBirth {
             ceiling: self.ceiling.clone(),
             depth: self.parent.depth + 1,
             strict_shell: self.strict_shell,
+            worktree: None,
+            within: self.within(),
         }
     }
 }

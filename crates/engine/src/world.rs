@@ -3,8 +3,8 @@
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use posse_session::{
-    Asking, Birth, Clock, Expander, Head, Hook, Ids, Inbox, Lease, Limits, Log, Mode, Model, Outputs, Recipe, Rules, SessionId, Tool,
-    Workspace,
+    Asking, Birth, BoxFuture, Clock, Expander, Head, Hook, Ids, Inbox, Isolation, Lease, Left, Limits, Log, Mode, Model, Outputs, Recipe,
+    Rules, SessionId, Tool, Workspace, Worktree,
 };
 
 use crate::{Lanes, live::Live};
@@ -29,6 +29,37 @@ pub trait Outfits: Send + Sync {
 
     /// What a session needs. `Err` says in words what is missing.
     fn outfit(&self, session: &SessionId, birth: &Birth) -> Result<Outfit, String>;
+
+    /// A folder of its own for a task whose caller works in `directory`: what is recorded of it, and the folder in it that the
+    /// task works in. Asked again after a crash, it is the same one.
+    fn make_worktree<'a>(
+        &'a self,
+        task: &'a SessionId,
+        directory: &'a str,
+        isolation: Isolation,
+        title: &'a str,
+    ) -> BoxFuture<'a, Result<(Worktree, String), String>> {
+        let _ = (task, directory, isolation, title);
+        Box::pin(async { Err("Worktrees cannot be made here.".to_owned()) })
+    }
+
+    /// A recorded worktree is there, made again if it was removed.
+    fn ensure_worktree<'a>(&'a self, worktree: &'a Worktree) -> BoxFuture<'a, Result<(), String>> {
+        let _ = worktree;
+        Box::pin(async { Ok(()) })
+    }
+
+    /// What a task has changed in its worktree.
+    fn look_at_worktree<'a>(&'a self, worktree: &'a Worktree) -> BoxFuture<'a, Left> {
+        let (path, branch) = (worktree.path.clone(), worktree.branch.clone());
+        Box::pin(async { Left { path, branch, unknown: "nobody could look".into(), ..Left::default() } })
+    }
+
+    /// Removes a worktree if nothing was changed in it; whether it is gone.
+    fn release_worktree<'a>(&'a self, worktree: &'a Worktree) -> BoxFuture<'a, Result<bool, String>> {
+        let _ = worktree;
+        Box::pin(async { Ok(false) })
+    }
 }
 
 /// When a long conversation is made shorter by itself.
@@ -48,6 +79,30 @@ impl Default for Compacting {
     fn default() -> Self {
         Self { auto: true, prune: true, prompt: "".into(), model: None }
     }
+}
+
+/// What is done beside a conversation. Each of it costs model calls, so each is off until somebody switches it on.
+#[derive(Clone, Default)]
+pub struct Advising {
+    /// What the user may want to say next.
+    pub suggest: bool,
+    /// What the answer to that would be.
+    pub speculate: bool,
+    /// How what is worth knowing later is noted.
+    pub remember: Option<Arc<str>>,
+    pub consolidate: Option<Consolidation>,
+    /// How often it is said what a task in the background is doing.
+    pub summaries: Option<Duration>,
+    /// Who does all this, if not the session's own model.
+    pub model: Option<String>,
+}
+
+/// Putting notes in order.
+#[derive(Clone)]
+pub struct Consolidation {
+    pub directive: Arc<str>,
+    /// Whether it is time, and this session's to do. Whoever hears yes does it: nobody else hears yes then.
+    pub claim: Arc<dyn Fn(&SessionId) -> bool + Send + Sync>,
 }
 
 /// What is wrong with an answer, in words for the model; nothing if it fits.
@@ -88,6 +143,8 @@ pub struct Outfit {
     pub own_limits: Limits,
     /// When a long conversation is made shorter.
     pub compaction: Compacting,
+    /// What is done beside the conversation.
+    pub advice: Advising,
     /// What is wrong with the shape of an answer, where one was asked for.
     pub shape: Option<Shape>,
     /// Models that answer, in this order, when its own is overloaded.

@@ -57,7 +57,7 @@ impl Hook for Nosy {
         })
     }
 
-    fn transform<'a>(&'a self, _: &'a SessionId, seen: &'a [Message]) -> BoxFuture<'a, Vec<Part>> {
+    fn transform<'a>(&'a self, _: &'a SessionId, seen: &'a [Arc<Message>]) -> BoxFuture<'a, Vec<Part>> {
         Box::pin(async move {
             self.seen.lock().unwrap().push(seen.len());
             if seen.is_empty() { vec![Part::reminder("first step")] } else { Vec::new() }

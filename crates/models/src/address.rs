@@ -10,6 +10,9 @@ use crate::provider::Api;
 /// What stands where something is not shown.
 const HIDDEN: &str = "***";
 
+/// Where an address names the version of its API.
+const VERSION: &str = "api-version";
+
 /// A URL for words and logs: its user, its password and the values of its query are left out.
 pub fn shown_url(text: &str) -> String {
     let text = text.trim();
@@ -57,11 +60,12 @@ pub(crate) fn passwords(url: &Url) -> Vec<String> {
     url.password().or(token).into_iter().flat_map(|password| [password.to_owned(), percent_decoded(password)]).collect()
 }
 
-/// The values of the query, in both spellings too.
+/// The values of the query, in both spellings too. A version of the API is nobody's secret.
 pub(crate) fn query_values(url: &Url) -> Vec<String> {
-    let pairs = url.query().into_iter().flat_map(|query| query.split('&'));
-    let written = pairs.map(|pair| pair.split_once('=').map_or(pair, |(_, value)| value).to_owned());
-    written.chain(url.query_pairs().map(|(_, value)| value.into_owned())).collect()
+    let pairs = url.query().into_iter().flat_map(|query| query.split('&')).map(|pair| pair.split_once('=').unwrap_or(("", pair)));
+    let written = pairs.filter(|(name, _)| *name != VERSION).map(|(_, value)| value.to_owned());
+    let understood = url.query_pairs().filter(|(name, _)| name != VERSION).map(|(_, value)| value.into_owned());
+    written.chain(understood).collect()
 }
 
 fn percent_decoded(text: &str) -> String {
@@ -105,6 +109,17 @@ pub(crate) fn join(base_url: &str, api: Api, model: &str) -> Result<Url, String>
     Ok(url)
 }
 
+/// Whether the address is one of this machine. What is no address is nowhere.
+pub fn is_on_this_machine(base_url: &str) -> bool {
+    Url::parse(base_url.trim()).is_ok_and(|url| is_loopback(&url))
+}
+
+pub(crate) fn is_loopback(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+    let is_name = host == "localhost" || host.ends_with(".localhost");
+    is_name || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
 /// Whether this is Azure's OpenAI service, which has its own place for keys and paths.
 pub(crate) fn is_azure(provider: &str, host: Option<&str>) -> bool {
     provider == "azure" || host.is_some_and(|host| host.ends_with(".azure.com"))
@@ -113,7 +128,7 @@ pub(crate) fn is_azure(provider: &str, host: Option<&str>) -> bool {
 /// Azure's resource alone is no base: its newer door is `/openai/v1`; with an `api-version` in the query it is the older
 /// one, with the deployment in the path. A longer path is the user's own word.
 fn azure_path(path: &str, url: &Url, deployment: &str) -> String {
-    let dated = url.query_pairs().any(|(name, value)| name == "api-version" && value.starts_with(|first: char| first.is_ascii_digit()));
+    let dated = url.query_pairs().any(|(name, value)| name == VERSION && value.starts_with(|first: char| first.is_ascii_digit()));
     match path {
         "" | "/openai" if dated => format!("/openai/deployments/{deployment}"),
         "" | "/openai" => "/openai/v1".to_owned(),
@@ -161,6 +176,24 @@ mod tests {
             ("", ""),
         ] {
             assert_eq!(shown_url(url), shown, "{url}");
+        }
+    }
+
+    #[test]
+    fn this_machine_is_known_by_every_name_of_it() {
+        for (url, is_here) in [
+            ("http://127.0.0.1:9000", true),
+            ("http://127.7.7.7", true),
+            ("https://LOCALHOST/v1", true),
+            ("http://a.localhost", true),
+            ("http://[::1]:1", true),
+            ("http://10.0.0.7", false),
+            ("http://localhost.example.com", false),
+            ("http://127.0.0.1.example.com", false),
+            ("http://127.0.0.1@example.com", false),
+            ("127.0.0.1", false),
+        ] {
+            assert_eq!(is_on_this_machine(url), is_here, "{url}");
         }
     }
 

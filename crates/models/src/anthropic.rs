@@ -46,23 +46,27 @@ impl Anthropic {
     }
 
     async fn send(&self, request: Request, live: &dyn Live) -> Result<Reply, ModelError> {
+        let has_format = has_answer_format(&request.head);
+        let mut drops_format = has_format && self.refuses_answer_format.load(Ordering::Relaxed);
         loop {
             let caching = self.caching();
-            let has_format = has_answer_format(&request.head);
-            let drops_format = has_format && self.refuses_answer_format.load(Ordering::Relaxed);
             let body = encode::body(&request, caching, drops_format);
             let answer = self.endpoint.exchange(body, request.idle_max, State::default(), live).await;
             match answer {
                 Err(error) if has_format && !drops_format && refuses_format(&error) => {
                     tracing::debug!(provider = self.facts.provider, "the endpoint takes no schema for an answer; going on without");
-                    self.refuses_answer_format.store(true, Ordering::Relaxed);
+                    drops_format = true;
                 }
                 // Ends, because every refusal takes a step towards `Off`.
                 Err(error) if caching < Caching::Off && refuses_markers(&error) => {
                     tracing::debug!(provider = self.facts.provider, ?caching, "the endpoint refuses these cache markers");
                     self.caching.fetch_max(caching as u8 + 1, Ordering::Relaxed);
                 }
-                answer => return crate::provider::priced(answer, &self.facts),
+                answer => {
+                    // Believed only once it was the cure: a tool has a schema too.
+                    self.refuses_answer_format.fetch_or(drops_format && answer.is_ok(), Ordering::Relaxed);
+                    return crate::provider::priced(answer, &self.facts);
+                }
             }
         }
     }

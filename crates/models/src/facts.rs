@@ -171,8 +171,15 @@ mod tests {
     }
 
     fn facts_at(provider: &str, model: &str, models: BTreeMap<String, FactsOverride>) -> ModelFacts {
-        let provider =
-            ProviderSpec { name: provider.into(), api: Api::OpenAi, base_url: String::new(), api_key: None, headers: Vec::new(), models };
+        let provider = ProviderSpec {
+            name: provider.into(),
+            api: Api::OpenAi,
+            base_url: String::new(),
+            api_key: None,
+            key_place: None,
+            headers: Vec::new(),
+            models,
+        };
         facts(&provider, model)
     }
 

@@ -1,7 +1,8 @@
 //! What went wrong, from a status, a body, a header or an event, in a form the loop can act on.
 //!
 //! Pure: reads what a server said and words it with what the user can do. Never decides about another attempt, and
-//! never sees a key: `http.rs` strikes those out of the words.
+//! never knows a key: `http.rs` strikes those out of the words and cuts long ones, in this order, because half a key is
+//! not recognised any more.
 
 use std::time::{Duration, SystemTime};
 
@@ -18,6 +19,7 @@ const MESSAGE_CHARS_MAX: usize = 1000;
 /// What a server said about its refusal.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Said {
+    /// One line, however long.
     pub(crate) message: String,
     /// Its own names for the error, if any: type and code, joined by a space.
     pub(crate) kind: String,
@@ -35,7 +37,7 @@ impl Said {
                 let text = String::from_utf8_lossy(body);
                 // A proxy's error page says less than its status.
                 let is_page = text.trim_start().starts_with('<');
-                Self { message: if is_page { String::new() } else { shorten(&text) }, ..Self::default() }
+                Self { message: if is_page { String::new() } else { one_line(&text) }, ..Self::default() }
             }
         }
     }
@@ -51,7 +53,7 @@ impl Said {
         let number = |name: &Value| name.as_u64().or_else(|| name.as_str()?.parse().ok());
         let status = names.filter_map(number).find(|number| (400..600).contains(number)).map(|status| status as u16);
         let retry_after = delay_in(error).or_else(|| delay_worded(&message)).and_then(wait_of);
-        Self { message: shorten(&message), kind: kind.join(" "), status, retry_after }
+        Self { message: one_line(&message), kind: kind.join(" "), status, retry_after }
     }
 
     /// What the server's own names for the error say; `None` when they say nothing to us. Of several the gravest counts:
@@ -120,9 +122,13 @@ fn said_upstream(error: &Value) -> Option<String> {
     (!message.trim().is_empty()).then_some(message)
 }
 
-/// One line, not too long.
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// One line, not too long. Secrets must be out of it already.
 pub(crate) fn shorten(text: &str) -> String {
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let line = one_line(text);
     match line.char_indices().nth(MESSAGE_CHARS_MAX) {
         Some((end, _)) => format!("{}...", &line[..end]),
         None => line,

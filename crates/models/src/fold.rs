@@ -5,7 +5,7 @@
 //! feeds them is in `http.rs`.
 
 use posse_session::{ModelError, ModelFailure, Progress, Reply, Usage};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::sse::Event;
 
@@ -17,6 +17,16 @@ pub(crate) enum Phase {
     Ending,
     /// The last event was seen, or an error. Whatever the socket does now changes nothing.
     Over,
+}
+
+impl Phase {
+    pub(crate) fn of(is_over: bool, is_ending: bool) -> Self {
+        match (is_over, is_ending) {
+            (true, _) => Self::Over,
+            (false, true) => Self::Ending,
+            (false, false) => Self::Open,
+        }
+    }
 }
 
 pub(crate) trait Fold: Clone + Send {
@@ -33,9 +43,14 @@ pub(crate) trait Fold: Clone + Send {
 }
 
 /// A failure with what had already come.
-pub(crate) fn broken(fold: &impl Fold, failure: ModelFailure, words: impl Into<String>) -> ModelError {
+pub(crate) fn with_partial(fold: &impl Fold, failure: ModelError) -> ModelError {
     let (partial, usage) = fold.partial();
-    ModelError { partial, usage, ..ModelError::new(failure, words) }
+    ModelError { partial, usage, ..failure }
+}
+
+/// The same for one that has no words yet.
+pub(crate) fn broken(fold: &impl Fold, failure: ModelFailure, words: impl Into<String>) -> ModelError {
+    with_partial(fold, ModelError::new(failure, words))
 }
 
 /// Many times the longest answer that any model gives; more is a server gone wrong, and it must not fill the memory.
@@ -43,6 +58,23 @@ pub(crate) const REPLY_BYTES_MAX: usize = 32 * 1024 * 1024;
 
 /// What a block or a call costs beside its text, so that endless empty ones end too.
 pub(crate) const PART_BYTES: usize = 1024;
+
+/// What a JSON value takes up before anything is in it.
+pub(crate) const VALUE_BYTES: usize = size_of::<Value>();
+
+/// What it takes to keep a JSON value: its texts, the names in it, and a place for each value.
+pub(crate) fn weight(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(|item| VALUE_BYTES + weight(item)).sum(),
+        Value::Object(fields) => weight_of_fields(fields),
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+    }
+}
+
+pub(crate) fn weight_of_fields(fields: &Map<String, Value>) -> usize {
+    fields.iter().map(|(name, value)| name.len() + VALUE_BYTES + weight(value)).sum()
+}
 
 /// A reply that never ends.
 pub(crate) fn too_large() -> ModelError {
@@ -53,12 +85,11 @@ pub(crate) fn too_large() -> ModelError {
 /// How a stream that simply stops is told.
 pub(crate) const CUT_WORDS: &str = "the answer was cut off: the stream ended before its end";
 
-/// An event that is no JSON.
-pub(crate) fn malformed(event: &Event, error: &serde_json::Error) -> ModelError {
-    /// Enough to recognise what came instead.
-    const SAMPLE_CHARS_MAX: usize = 80;
-    let sample: String = event.data.chars().take(SAMPLE_CHARS_MAX).collect();
-    ModelError::new(ModelFailure::Malformed, format!("the server sent an event that is no JSON ({error}): {sample}"))
+/// The JSON of an event. What came instead is told in full: only `http.rs` knows which of it is a secret, and cuts it then.
+pub(crate) fn value_of(event: &Event) -> Result<Value, ModelError> {
+    let data = event.data.trim();
+    serde_json::from_str(data)
+        .map_err(|error| ModelError::new(ModelFailure::Malformed, format!("the server sent an event that is no JSON ({error}): {data}")))
 }
 
 /// A count, whatever number type the server wrote.
@@ -74,7 +105,7 @@ pub(crate) fn text<'a>(value: &'a Value, key: &str) -> Option<&'a str> {
 
 /// Whether this is the text of a whole JSON object, as a call's input must be.
 pub(crate) fn is_object(input: &str) -> bool {
-    serde_json::from_str::<serde_json::Map<String, Value>>(input).is_ok()
+    serde_json::from_str::<Map<String, Value>>(input).is_ok()
 }
 
 /// A call's input as it goes back on the wire: what the model wrote if it is an object, else wrapped in one.

@@ -21,9 +21,11 @@ use tokio::time::timeout;
 
 use crate::{
     address::{self, is_azure},
-    failure::{self, Said},
+    body::Body,
+    failure::{self, Said, shorten},
     fold::{CUT_WORDS, Fold, Phase, REPLY_BYTES_MAX, broken, too_large},
     provider::{Api, KnownProvider, ProviderSpec, known_providers},
+    secrets::{Secrets, is_secret_header},
     sse::{Event, Parser},
 };
 
@@ -46,20 +48,14 @@ const ENDING_WAIT_MAX: Duration = Duration::from_secs(5);
 /// the stream open costs this much and a new connection.
 const LINGER_MAX: Duration = Duration::from_millis(50);
 
-/// Shorter than this is a placeholder, and striking it out would make the words unreadable.
-const SECRET_BYTES_MIN: usize = 5;
-
-/// A part of a header or an address is struck out only when it is too long for a word that people use.
-const SECRET_WORD_BYTES_MIN: usize = 8;
-
 /// Where requests of one provider go.
 pub(crate) struct Endpoint {
     url: Result<Url, String>,
     headers: HeaderMap,
     road: Road,
     /// Never to appear in words.
-    secrets: Vec<String>,
-    /// Where the user keeps the key.
+    secrets: Secrets,
+    /// Which key it is that is sent, and what can be done about it.
     key_place: String,
     /// Set when asking is pointless: this provider needs a key, or a part of its address, and has none.
     missing_key: Option<String>,
@@ -71,14 +67,20 @@ impl Endpoint {
         let known = known_providers().iter().find(|known| known.name == provider.name);
         let key = provider.api_key.as_deref().map(str::trim).filter(|key| !key.is_empty());
         let url = address::join(&provider.base_url, provider.api, model);
-        let key_place = match known.and_then(|known| known.key_env.first()) {
+        let usual = known.and_then(|known| known.key_env.first());
+        let usual_words = || match usual {
             Some(variable) => format!("the key in {variable}"),
             None => format!("the api_key of provider \"{}\"", provider.name),
         };
-        let missing_key = (key.is_none() && provider.headers.is_empty() && known.is_some_and(|known| is_its_own(known, url.as_ref().ok())))
-            .then(|| format!("no key for {}: set {}", provider.name, key_place.trim_start_matches("the key in ")));
+        let key_place = provider.key_place.clone().unwrap_or_else(usual_words);
+        let needs_key = known.is_some_and(|known| is_its_own(known, url.as_ref().ok()));
+        let missing_key = usual
+            .filter(|_| needs_key && key.is_none() && provider.headers.is_empty())
+            .map(|variable| format!("no key for {}: set {variable}", provider.name));
         let missing_key = missing_part(provider).or(missing_key);
-        let secrets = secrets(provider, key, url.as_ref().ok());
+        let private = provider.headers.iter().filter(|(name, _)| is_secret_header(name)).map(|(_, value)| value.clone());
+        let values: Vec<String> = key.map(str::to_owned).into_iter().chain(private).collect();
+        let secrets = Secrets::of_errors(&values, url.as_ref().ok());
         let road = url.as_ref().map(Road::to).unwrap_or_default();
         let own = own_header(provider, key, url.as_ref().ok());
         Self { road, headers: headers(provider.api, own, &provider.headers), url, secrets, key_place, missing_key }
@@ -89,23 +91,24 @@ impl Endpoint {
     }
 
     /// Sends the body and folds the answer. One attempt; dropping it closes the connection.
-    pub(crate) async fn exchange<F: Fold>(&self, body: Vec<u8>, idle_max: Duration, fold: F, live: &dyn Live) -> Result<Reply, ModelError> {
+    pub(crate) async fn exchange<F: Fold>(&self, body: Body, idle_max: Duration, fold: F, live: &dyn Live) -> Result<Reply, ModelError> {
         let answer = match self.open(body, idle_max).await {
             Ok((response, Shape::Stream)) => read(response, idle_max, fold, live).await,
             Ok((response, Shape::Document)) => read_document(response, idle_max, fold, live).await,
-            Err(error) => Err(error),
+            // What the server said is told already, and what to do stands behind it.
+            Err(error) => return Err(ModelError { words: self.secrets.strike(&error.words).into_owned(), ..error }),
         };
-        answer.map_err(|error| ModelError { words: self.strike_secrets(error.words), ..error })
+        answer.map_err(|error| ModelError { words: self.told(&error.words), ..error })
     }
 
     /// Everything up to the first byte of an answer.
-    async fn open(&self, body: Vec<u8>, idle_max: Duration) -> Result<(Response, Shape), ModelError> {
+    async fn open(&self, body: Body, idle_max: Duration) -> Result<(Response, Shape), ModelError> {
         if let Some(words) = &self.missing_key {
             return Err(ModelError::new(ModelFailure::NeedsModel, words));
         }
         let url = self.url.as_ref().map_err(|words| ModelError::new(ModelFailure::BadRequest, words))?;
         tracing::debug!(url = address::shown(url), bytes = body.len(), "request");
-        let sent = client(self.road)?.post(url.clone()).headers(self.headers.clone()).body(body).send();
+        let sent = client(self.road)?.post(url.clone()).headers(self.headers.clone()).body(reqwest::Body::wrap(body)).send();
         let response = match timeout(idle_max, sent).await {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => return Err(unreachable_server(url, &error)),
@@ -136,33 +139,19 @@ impl Endpoint {
         let _ = timeout(ERROR_BODY_WAIT_MAX, read).await;
         let said = Said::from_body(&body);
         if status.is_success() {
-            return a_page(&said);
+            return a_page(&self.told(&said.message));
         }
         let failure = failure::of_status(status.as_u16(), &said);
         let advice = failure::advice(failure, status.as_u16(), &said, &self.key_place);
-        let words = [status_words(status), said.message, advice].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>();
+        let words =
+            [status_words(status), self.told(&said.message), advice].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>();
         ModelError { retry_after: retry_after.or(said.retry_after), ..ModelError::new(failure, words.join("; ")) }
     }
 
-    fn strike_secrets(&self, words: String) -> String {
-        self.secrets.iter().fold(words, |words, secret| words.replace(secret.as_str(), "[key]"))
+    /// What a server said, without what must stay secret, and then not too long: half a key would not be found any more.
+    pub(crate) fn told(&self, words: &str) -> String {
+        shorten(&self.secrets.strike(words))
     }
-}
-
-/// Everything that must not appear in words, the longest first: a part struck out would leave the rest of the whole.
-///
-/// A server repeats what it was sent in parts, as `sk-1` of `Bearer sk-1`, so the words of a value are secrets too.
-fn secrets(provider: &ProviderSpec, key: Option<&str>, url: Option<&Url>) -> Vec<String> {
-    let header_values = provider.headers.iter().map(|(_, value)| value.trim().to_owned());
-    let mut whole: Vec<String> = key.map(str::to_owned).into_iter().chain(header_values).collect();
-    whole.extend(url.map(address::passwords).unwrap_or_default());
-    let query_values = url.map(address::query_values).unwrap_or_default();
-    let words = whole.iter().chain(&query_values).flat_map(|value| value.split_whitespace());
-    let mut secrets: Vec<String> = words.filter(|word| SECRET_WORD_BYTES_MIN <= word.len()).map(str::to_owned).collect();
-    secrets.extend(whole.into_iter().filter(|value| SECRET_BYTES_MIN <= value.len()));
-    secrets.sort_by(|one, other| other.len().cmp(&one.len()).then_with(|| one.cmp(other)));
-    secrets.dedup();
-    secrets
 }
 
 /// Reads the stream to its end, or to whatever ends it.
@@ -252,13 +241,13 @@ fn events_of(body: &[u8]) -> Result<Vec<Event>, ModelError> {
             Parser::default().feed(body).map_err(|_| too_large())
         }
         Err(error) if error.is_eof() => Err(ModelError::new(ModelFailure::Cut, CUT_WORDS)),
-        Err(_) => Err(a_page(&Said::from_body(body))),
+        Err(_) => Err(a_page(&Said::from_body(body).message)),
     }
 }
 
 /// A good status with something that is no answer at all.
-fn a_page(said: &Said) -> ModelError {
-    let words = format!("the server answered with a page instead of a stream; check the base URL. {}", said.message);
+fn a_page(message: &str) -> ModelError {
+    let words = format!("the server answered with a page instead of a stream; check the base URL. {message}");
     ModelError::new(ModelFailure::BadRequest, words.trim_end())
 }
 
@@ -360,10 +349,7 @@ struct Road {
 
 impl Road {
     fn to(url: &Url) -> Self {
-        let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
-        let is_loopback = host == "localhost"
-            || host.ends_with(".localhost")
-            || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
+        let is_loopback = address::is_loopback(url);
         Self { is_loopback, is_encrypted: url.scheme() == "https" || (!is_loopback && proxy_is_encrypted()) }
     }
 }

@@ -5,6 +5,7 @@
 
 mod address;
 mod anthropic;
+mod body;
 #[cfg(test)]
 mod corpora;
 #[cfg(test)]
@@ -14,6 +15,7 @@ mod failure;
 mod fold;
 mod gemini;
 mod http;
+mod neutral;
 mod offline;
 mod openai;
 mod probe;
@@ -23,11 +25,12 @@ mod record;
 mod replay;
 mod responses;
 mod scripted;
+mod secrets;
 mod sse;
 mod strict;
 mod unseen;
 
-pub use address::shown_url;
+pub use address::{is_on_this_machine, shown_url};
 pub use facts::{CatalogueEntry, KnownPrices, catalogue, catalogued_providers, lookup};
 pub use offline::Explorer;
 pub use probe::{LocalKind, LocalModel, LocalServer, Tried, find_local, try_provider};
@@ -35,3 +38,4 @@ pub use provider::{Api, FactsOverride, KnownProvider, ProviderSpec, build, known
 pub use record::{RecordError, RecordSetup, Recorder};
 pub use replay::{Replay, ReplayError, ReplaySetup};
 pub use scripted::{LoadError, Scripted, ScriptedCall, ScriptedError, ScriptedReply, Seen};
+pub use secrets::is_secret_header;

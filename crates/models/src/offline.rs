@@ -29,17 +29,16 @@ mod teams;
 
 use std::sync::Arc;
 
-use posse_session::{
-    BoxFuture, Finish, Head, Live, Message, Model, ModelError, ModelFacts, ModelFailure, Prices, Progress, Reply, ReplyPart, Request,
-    ToolChoice, Usage,
-};
-use serde::Serialize;
-
 use self::{
     intent::Intent,
     lead::Team,
     plan::{Call, Desk},
     turn::Turn,
+};
+use crate::neutral::{bytes, parsed};
+use posse_session::{
+    BoxFuture, Finish, Head, Live, Message, Model, ModelError, ModelFacts, ModelFailure, Prices, Progress, Reply, ReplyPart, Request,
+    ToolChoice, Usage,
 };
 
 /// The built-in model of `posse`: finds and quotes what is in the files, says so when it cannot.
@@ -85,8 +84,8 @@ impl Model for Explorer {
 
     fn reply<'a>(&'a self, request: Request, live: &'a dyn Live) -> BoxFuture<'a, Result<Reply, ModelError>> {
         Box::pin(async move {
-            let head: Head = parsed(&request.head)?;
-            let messages = request.messages.iter().map(|message| parsed(message)).collect::<Result<Vec<Message>, _>>()?;
+            let head: Head = parsed(&request.head, Self::NAME)?;
+            let messages = request.messages.iter().map(|message| parsed(message, Self::NAME)).collect::<Result<Vec<Message>, _>>()?;
             let reply = think(&head, &messages, request.tool_choice)?;
             for part in &reply.parts {
                 if let ReplyPart::Text(text) = part {
@@ -121,14 +120,4 @@ fn worded(calls: Vec<Call>, replies: usize) -> Vec<ReplyPart> {
         input: call.input.to_string(),
     };
     calls.into_iter().enumerate().map(call).collect()
-}
-
-fn bytes<T: Serialize>(value: &T) -> Arc<[u8]> {
-    // Plain structs with string keys always serialize; an empty body would be refused by `parsed` in words.
-    serde_json::to_vec(value).unwrap_or_default().into()
-}
-
-fn parsed<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T, ModelError> {
-    serde_json::from_slice(bytes)
-        .map_err(|error| ModelError::new(ModelFailure::BadRequest, format!("offline/explorer was given bytes it did not encode: {error}")))
 }

@@ -23,7 +23,11 @@ use posse_session::{
     BoxFuture, Finish, Head, Live, Message, Model, ModelError, ModelFacts, ModelFailure, Reply, ReplyPart, Request, ToolChoice,
 };
 
-use crate::{http::Endpoint, provider::has_tools, unseen::visible_to};
+use crate::{
+    body::{has_tools, head_has},
+    http::Endpoint,
+    unseen::visible_to,
+};
 
 /// A document is silent until it is whole, and a small machine thinks for minutes. The step's own deadline still counts.
 const DOCUMENT_WAIT_MIN: Duration = Duration::from_secs(10 * 60);
@@ -57,20 +61,24 @@ impl OpenAi {
     }
 
     async fn send(&self, request: Request, live: &dyn Live) -> Result<Reply, ModelError> {
+        let mut known = self.refused.load(Ordering::Relaxed);
         loop {
-            let known = self.refused.load(Ordering::Relaxed);
             let manner = self.manner(known);
             match self.exchange(&request, manner, request.idle_max, live).await {
                 Err(error) => match refused(&error, &request, manner, known) {
-                    // Ends, because every refusal is remembered and none is believed twice.
+                    // Ends, because no refusal is heard twice.
                     Some(what) => {
                         tracing::debug!(provider = self.facts.provider, what, "the server refuses a field; going on without");
-                        self.refused.fetch_or(what, Ordering::Relaxed);
+                        known |= what;
                     }
                     None => return Err(error),
                 },
-                Ok(reply) if self.may_have_lost_calls(&request, &reply) => return self.repeat_whole(&request, reply, live).await,
-                Ok(reply) => return Ok(reply),
+                Ok(reply) => {
+                    // Believed only once it was the cure: a tool has a schema too.
+                    self.refused.fetch_or(known, Ordering::Relaxed);
+                    let is_lost = self.may_have_lost_calls(&request, &reply);
+                    return if is_lost { self.repeat_whole(&request, reply, live).await } else { Ok(reply) };
+                }
             }
         }
     }
@@ -130,8 +138,7 @@ const ANSWER_WORDS: &[&str] =
 
 /// Whether a head asks for an answer by a schema. A tool's parameter of that name would only cost one request more.
 fn has_answer_format(head: &[u8]) -> bool {
-    let key = br#","response_format":{"#;
-    head.windows(key.len()).any(|window| window == key)
+    head_has(head, br#","response_format":{"#)
 }
 
 impl Model for OpenAi {

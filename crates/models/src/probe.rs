@@ -73,7 +73,7 @@ async fn attempt(provider: &ProviderSpec, model: Option<&str>, within: Duration)
             Ok(()) => Tried::Works { models: None },
             Err(error) => of_error(error),
         },
-        (tried, _) => tried.with_words(|words| endpoint.without_secrets(words)),
+        (tried, _) => tried.with_words(|words| endpoint.told(&words)),
     }
 }
 
@@ -158,6 +158,7 @@ async fn one_token(provider: &ProviderSpec, model: &str, within: Duration) -> Re
     let greeting = Message { role: Role::User, blocks: vec![Block::Text { text: "hi".to_owned() }] };
     let request = Request {
         session: SessionId::new("ses_try"),
+        lineage: SessionId::new("ses_try"),
         head: model.encode_head(&Head::default()),
         messages: vec![model.encode(&greeting)],
         tool_choice: ToolChoice::Auto,

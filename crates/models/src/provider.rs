@@ -35,6 +35,8 @@ pub struct ProviderSpec {
     pub api: Api,
     pub base_url: String,
     pub api_key: Option<String>,
+    /// Which key that is, for the words of a refusal: `the key in OPENAI_API_KEY`. Guessed where nobody says it.
+    pub key_place: Option<String>,
     /// Sent with every request, after our own; the same name replaces ours.
     pub headers: Vec<(String, String)>,
     /// What the user said about single models.
@@ -164,12 +166,6 @@ pub(crate) fn merge_params(body: &mut Map<String, Value>, params: &Params) {
     }
 }
 
-/// Whether a head offers tools. Inside a JSON string the quotes would be escaped, so a text never looks like this.
-pub(crate) fn has_tools(head: &[u8]) -> bool {
-    let key = br#","tools":["#;
-    head.windows(key.len()).any(|window| window == key)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -181,6 +177,7 @@ mod tests {
             api: Api::OpenAi,
             base_url: "http://me:secret@127.0.0.1:1".into(),
             api_key: Some("sk-secret".into()),
+            key_place: None,
             headers: vec![("authorization".into(), "Bearer other-secret".into())],
             models: BTreeMap::new(),
         };

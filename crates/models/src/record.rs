@@ -4,14 +4,15 @@
 //! kept is neutral: posse's own messages and reply, not a provider's bytes. An exchange is one write of whole lines and is on
 //! the disk when the reply is handed on; what was cut off by a kill is the last line at most. `replay.rs` plays it.
 
+mod clean;
 pub(crate) mod lines;
 
 use std::{
     collections::{HashMap, HashSet},
-    fs::{File, OpenOptions, TryLockError},
+    fs::{File, OpenOptions, Permissions, TryLockError},
     hash::{DefaultHasher, Hash as _, Hasher as _},
     io::{self, Read as _, Seek as _, SeekFrom, Write as _},
-    os::unix::fs::OpenOptionsExt as _,
+    os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Instant,
@@ -19,15 +20,20 @@ use std::{
 
 use posse_session::{BoxFuture, Head, Live, Message, Model, ModelError, ModelFacts, Progress, Reply, Request, SessionId, ToolChoice};
 
-use self::lines::{
-    Came, Exchange, FORMAT, Failed, Line, Moment, Nothing, OPENING_BYTES_MAX, Opening, Piece, Resembles, Said, millis, resembles,
+use self::{
+    clean::clean,
+    lines::{Came, Exchange, FORMAT, Failed, Line, Moment, Nothing, OPENING_BYTES_MAX, Opening, Piece, Resembles, millis, resembles},
 };
+use crate::secrets::Secrets;
 
-/// A key is longer; a shorter text would be found in ordinary words.
-const SECRET_BYTES_MIN: usize = 6;
+/// What a model is shown is private.
+const FILE_MODE: u32 = 0o600;
 
-/// What stands in a recording where a secret stood.
-const HIDDEN: &str = "(hidden)";
+/// What a file lets others do.
+const OTHERS: u32 = 0o077;
+
+/// Many times what any model shows for one answer; more is a server gone wrong. The answer itself is kept whole.
+const LIVE_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// What a recording says of the process that makes it.
 #[derive(Debug, Clone, Default)]
@@ -36,8 +42,10 @@ pub struct RecordSetup {
     pub version: String,
     /// Folders whose paths are others on another machine, by name: `cwd`, `home`.
     pub places: Vec<(String, String)>,
-    /// Texts that must not be in the file, wherever they came from.
+    /// Keys and values of headers, which must not be in the file, wherever they came from.
     pub secrets: Vec<String>,
+    /// Addresses whose passwords and keys must not be in the file either.
+    pub base_urls: Vec<String>,
 }
 
 /// Why nothing can be recorded there; nothing was written.
@@ -55,8 +63,7 @@ pub enum RecordError {
 pub struct Recorder {
     path: PathBuf,
     began: Instant,
-    /// As they would stand inside a JSON string.
-    secrets: Vec<String>,
+    secrets: Secrets,
     desk: Mutex<Desk>,
 }
 
@@ -79,33 +86,37 @@ impl Recorder {
     pub fn open(path: &Path, setup: &RecordSetup) -> Result<Arc<Self>, RecordError> {
         let unwritable = |source| RecordError::Unwritable { path: path.to_owned(), source };
         let mut options = OpenOptions::new();
-        // What a model is shown is private, so the file is from its first byte on.
-        let mut file = options.read(true).append(true).create(true).mode(0o600).open(path).map_err(unwritable)?;
+        let mut file = options.read(true).append(true).create(true).mode(FILE_MODE).open(path).map_err(unwritable)?;
         match file.try_lock() {
             Err(TryLockError::WouldBlock) => return Err(RecordError::Busy { path: path.to_owned() }),
             // A file system without locks is recorded to all the same.
             Ok(()) | Err(TryLockError::Error(_)) => {}
         }
-        let length = file.metadata().map_err(unwritable)?.len();
+        let metadata = file.metadata().map_err(unwritable)?;
+        let length = metadata.len();
         let mut start = Vec::new();
         (&file).take(OPENING_BYTES_MAX as u64).read_to_end(&mut start).map_err(unwritable)?;
         if 0 < length && resembles(&start) != Resembles::Recording {
             return Err(RecordError::Taken { path: path.to_owned() });
         }
+        // One that somebody has copied or opened up. A file system without modes is recorded to all the same.
+        if metadata.is_file()
+            && metadata.permissions().mode() & OTHERS != 0
+            && let Err(error) = file.set_permissions(Permissions::from_mode(FILE_MODE))
+        {
+            tracing::warn!(%error, "others may read the recording");
+        }
         let mut waiting = String::new();
         if 0 < length && !ends_a_line(&mut file).map_err(unwritable)? {
             waiting.push('\n');
         }
-        let escaped = |secret: &String| serde_json::to_string(secret).map(|json| json.trim_matches('"').to_owned()).unwrap_or_default();
-        let mut secrets: Vec<String> = setup.secrets.iter().map(escaped).filter(|text| SECRET_BYTES_MIN <= text.len()).collect();
-        // A key that holds another is hidden whole.
-        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+        let secrets = Secrets::of_conversations(&setup.secrets, &setup.base_urls);
         let (said, last) = (HashSet::new(), HashMap::new());
         let desk = Mutex::new(Desk { file, waiting, numbers: 0, places: 0, said, last, problem: None });
         let recorder = Self { path: path.to_owned(), began: Instant::now(), secrets, desk };
         let opening = Opening { format: FORMAT, posse: setup.version.clone(), places: setup.places.clone() };
         let mut desk = recorder.desk();
-        recorder.note(&mut desk, &Line::PosseRecording(opening));
+        recorder.note(&mut desk, Line::PosseRecording(opening));
         recorder.write(&mut desk);
         let problem = desk.problem.take();
         drop(desk);
@@ -119,7 +130,7 @@ impl Recorder {
     pub fn wrap(self: &Arc<Self>, model: Arc<dyn Model>) -> Arc<dyn Model> {
         let mut desk = self.desk();
         if desk.said.insert(format!("model {}", model.facts().name)) {
-            self.note(&mut desk, &Line::Model { facts: model.facts().clone() });
+            self.note(&mut desk, Line::Model { facts: model.facts().clone() });
         }
         drop(desk);
         Arc::new(Recording { recorder: self.clone(), model, known: Mutex::default() })
@@ -129,7 +140,7 @@ impl Recorder {
     pub fn named(&self, name: &str, model: &str) {
         let mut desk = self.desk();
         if name != model && desk.said.insert(format!("name {name} {model}")) {
-            self.note(&mut desk, &Line::Named { name: name.to_owned(), model: model.to_owned() });
+            self.note(&mut desk, Line::Named { name: name.to_owned(), model: model.to_owned() });
         }
     }
 
@@ -145,18 +156,15 @@ impl Recorder {
     }
 
     /// A line for the next write, without what must not be in it.
-    fn note(&self, desk: &mut Desk, line: &Line) {
-        let mut json = match serde_json::to_string(line) {
-            Ok(json) => json,
-            Err(error) => return desk.problem = Some(error.to_string()),
-        };
-        for secret in &self.secrets {
-            if json.contains(secret.as_str()) {
-                json = json.replace(secret.as_str(), HIDDEN);
+    fn note(&self, desk: &mut Desk, mut line: Line) {
+        clean(&mut line, &self.secrets);
+        match serde_json::to_string(&line) {
+            Ok(json) => {
+                desk.waiting.push_str(&json);
+                desk.waiting.push('\n');
             }
+            Err(error) => desk.problem = Some(error.to_string()),
         }
-        desk.waiting.push_str(&json);
-        desk.waiting.push('\n');
     }
 
     fn write(&self, desk: &mut Desk) {
@@ -176,7 +184,7 @@ impl Recorder {
         let mut desk = self.desk();
         desk.numbers += 1;
         let id = desk.numbers;
-        self.note(&mut desk, &line(id));
+        self.note(&mut desk, line(id));
         id
     }
 
@@ -204,7 +212,7 @@ impl Recorder {
             exchange.messages.drain(..before.len());
         }
         let number = exchange.number;
-        self.note(&mut desk, &Line::Exchange(Box::new(exchange)));
+        self.note(&mut desk, Line::Exchange(Box::new(exchange)));
         self.write(&mut desk);
         desk.last.insert(session.clone(), (number, messages));
     }
@@ -288,7 +296,7 @@ impl Model for Recording {
         Box::pin(async move {
             let mut exchange = self.asked(&request);
             exchange.began = self.recorder.begin();
-            let ear = Ear { live, pieces: Mutex::default() };
+            let ear = Ear { live, heard: Mutex::default() };
             let open = Open { recorder: &self.recorder, session: request.session.clone(), ear: &ear, exchange: Some(exchange) };
             let answer = self.model.reply(request, &ear).await;
             open.close(&answer);
@@ -300,13 +308,29 @@ impl Model for Recording {
 /// Hears what is shown.
 struct Ear<'a> {
     live: &'a dyn Live,
-    pieces: Mutex<Vec<Piece>>,
+    heard: Mutex<Heard>,
+}
+
+#[derive(Default)]
+struct Heard {
+    pieces: Vec<Piece>,
+    bytes: usize,
+}
+
+impl Ear<'_> {
+    fn heard(&self) -> MutexGuard<'_, Heard> {
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Live for Ear<'_> {
     fn show(&self, progress: Progress) {
         if let Some(piece) = Piece::of(&progress) {
-            self.pieces.lock().unwrap_or_else(PoisonError::into_inner).push(piece);
+            let mut heard = self.heard();
+            heard.bytes = heard.bytes.saturating_add(piece.bytes());
+            if heard.bytes <= LIVE_BYTES_MAX {
+                heard.pieces.push(piece);
+            }
         }
         self.live.show(progress);
     }
@@ -323,14 +347,14 @@ struct Open<'a> {
 impl Open<'_> {
     fn close(mut self, answer: &Result<Reply, ModelError>) {
         self.finish(match answer {
-            Ok(reply) => Came::Reply(Said::from(reply)),
+            Ok(reply) => Came::Reply(reply.clone()),
             Err(error) => Came::Error(Failed::from(error)),
         });
     }
 
     fn finish(&mut self, came: Came) {
         let Some(exchange) = self.exchange.take() else { return };
-        let live = std::mem::take(&mut *self.ear.pieces.lock().unwrap_or_else(PoisonError::into_inner));
+        let live = std::mem::take(&mut self.ear.heard().pieces);
         self.recorder.finish(&self.session, Exchange { live, came, ..exchange });
     }
 }

@@ -27,7 +27,10 @@ use self::{
     order::{Mark, Order, Turn},
     read::{Recorded, Tape, Trace, canonical, follow, worded},
 };
-use crate::record::lines::{Came, Failed, Piece, Said, SaidPart};
+use crate::{
+    neutral::{bytes, parsed},
+    record::lines::{Came, Failed, Piece},
+};
 
 /// A request that nobody waited for in the recording is given up again soon, or not at all.
 const DROPPED_MAX: Duration = Duration::from_secs(2);
@@ -125,7 +128,7 @@ impl Replay {
             for (moment, is_end) in [(recorded.exchange.began, false), (recorded.exchange.ended, true)] {
                 let late = late.get(&number).filter(|_| is_end).copied();
                 // Twice, so that there is room right after each.
-                let place = late.map_or(2 * moment.place, |after| 2 * after + 1);
+                let place = late.map_or(moment.place.saturating_mul(2), |after| after.saturating_mul(2).saturating_add(1));
                 marks[recorded.part].push(Mark { place, ms: moment.ms, exchange: number, is_end, talk });
             }
         }
@@ -205,7 +208,7 @@ impl Replay {
             tokio::task::yield_now().await;
         }
         match &recorded.exchange.came {
-            Came::Reply(said) => Ok(reply(said, &told)),
+            Came::Reply(recorded) => Ok(reply(recorded, &told)),
             Came::Error(failed) => Err(error(failed, &told)),
             Came::Dropped(_) => {
                 drop(running);
@@ -255,7 +258,7 @@ impl Replay {
         let read = talk.read(request, &self.here, self.setup.is_noise);
         let closing = request.tool_choice == ToolChoice::None;
         let found = match read {
-            Err(error) => Err(ModelError::new(ModelFailure::BadRequest, format!("not my bytes: {error}"))),
+            Err(error) => Err(error),
             Ok(()) => self.find(&mut state, &talk, model, closing).ok_or_else(|| {
                 let words = self.left(&state, &talk, model);
                 // Whoever is told of it later differs because of it.
@@ -383,14 +386,14 @@ impl Tape {
 
 impl Talk {
     /// Reads what is new in the conversation since the request before.
-    fn read(&mut self, request: &Request, here: &Reader, is_noise: fn(&str) -> bool) -> serde_json::Result<()> {
+    fn read(&mut self, request: &Request, here: &Reader, is_noise: fn(&str) -> bool) -> Result<(), ModelError> {
         let goes_on = self.messages.len() <= request.messages.len()
             && self.messages.iter().zip(&request.messages).all(|(known, asked)| Arc::ptr_eq(known, asked) || known == asked);
         if !goes_on {
             *self = Self { mate: self.mate.take(), ..Self::default() };
         }
         for bytes in &request.messages[self.messages.len()..] {
-            let message: Message = serde_json::from_slice(bytes)?;
+            let message: Message = parsed(bytes, "the recording")?;
             let words = worded(&message, here, &mut self.ids, is_noise);
             self.traces.push(follow(self.end(), &words));
             self.steps += usize::from(message.role == Role::Assistant);
@@ -439,14 +442,15 @@ fn difference(one: &str, other: &str) -> (String, String) {
     (stretch(one), stretch(other))
 }
 
-fn reply(said: &Said, told: &dyn Fn(&str) -> String) -> Reply {
-    let part = |part: &SaidPart| match part {
-        SaidPart::Text { text } => ReplyPart::Text(told(text)),
-        SaidPart::Reasoning { text, signature } => ReplyPart::Reasoning { text: told(text), signature: signature.clone() },
-        SaidPart::Call { id, tool, input } => ReplyPart::Call { id: id.clone(), tool: tool.clone(), input: told_input(input, told) },
-        SaidPart::Opaque { provider, raw } => ReplyPart::Opaque { provider: provider.clone(), raw: raw.clone() },
+/// A recorded reply as this run has it.
+fn reply(recorded: &Reply, told: &dyn Fn(&str) -> String) -> Reply {
+    let part = |part: &ReplyPart| match part {
+        ReplyPart::Text(text) => ReplyPart::Text(told(text)),
+        ReplyPart::Reasoning { text, signature } => ReplyPart::Reasoning { text: told(text), signature: signature.clone() },
+        ReplyPart::Call { id, tool, input } => ReplyPart::Call { id: id.clone(), tool: tool.clone(), input: told_input(input, told) },
+        ReplyPart::Opaque { .. } => part.clone(),
     };
-    Reply { parts: said.parts.iter().map(part).collect(), usage: said.usage, finish: said.finish }
+    Reply { parts: recorded.parts.iter().map(part).collect(), usage: recorded.usage, finish: recorded.finish }
 }
 
 /// As the model wrote it, unless something in it has another name here.
@@ -491,11 +495,11 @@ impl Model for Replayed {
     }
 
     fn encode_head(&self, head: &Head) -> Arc<[u8]> {
-        serde_json::to_vec(head).unwrap_or_default().into()
+        bytes(head)
     }
 
     fn encode(&self, message: &Message) -> Arc<[u8]> {
-        serde_json::to_vec(message).unwrap_or_default().into()
+        bytes(message)
     }
 
     fn reply<'a>(&'a self, request: Request, live: &'a dyn Live) -> BoxFuture<'a, Result<Reply, ModelError>> {

@@ -19,8 +19,12 @@ use posse_session::{
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::neutral::{bytes, parsed};
+
 /// A long run with a script keeps the newest requests only; their bytes are shared with the caller's.
 const SEEN_MAX: usize = 10_000;
+
+const NAME: &str = "scripted/script";
 
 /// What the model says at one position.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -154,7 +158,7 @@ impl Scripted {
     /// Says what the function says. It should depend on what it sees only, so that a second attempt hears the same.
     pub fn with(script: impl Fn(&Seen) -> ScriptedReply + Send + Sync + 'static) -> Self {
         let facts = ModelFacts {
-            name: "scripted/script".to_owned(),
+            name: NAME.to_owned(),
             provider: "scripted".to_owned(),
             context: 200_000,
             output: 8_192,
@@ -189,7 +193,7 @@ impl Scripted {
 
     /// Reads the request, counts the attempt, keeps it.
     fn take_in(&self, request: Request) -> Result<Seen, ModelError> {
-        let mut seen = see(&request, 0).map_err(|error| ModelError::new(ModelFailure::BadRequest, format!("not my bytes: {error}")))?;
+        let mut seen = see(&request, 0)?;
         let mut record = self.record();
         let attempts = record.attempts.entry((seen.session.clone(), seen.position)).or_default();
         seen.attempt = *attempts;
@@ -214,11 +218,11 @@ impl Scripted {
     }
 }
 
-fn see(request: &Request, attempt: u32) -> serde_json::Result<Seen> {
-    let messages: Vec<Message> = request.messages.iter().map(|bytes| serde_json::from_slice(bytes)).collect::<Result<_, _>>()?;
+fn see(request: &Request, attempt: u32) -> Result<Seen, ModelError> {
+    let messages: Vec<Message> = request.messages.iter().map(|bytes| parsed(bytes, NAME)).collect::<Result<_, _>>()?;
     Ok(Seen {
         session: request.session.clone(),
-        head: serde_json::from_slice(&request.head)?,
+        head: parsed(&request.head, NAME)?,
         position: messages.iter().filter(|message| message.role == Role::Assistant).count(),
         messages,
         tool_choice: request.tool_choice,
@@ -270,11 +274,11 @@ impl Model for Scripted {
     }
 
     fn encode_head(&self, head: &Head) -> Arc<[u8]> {
-        serde_json::to_vec(head).unwrap_or_default().into()
+        bytes(head)
     }
 
     fn encode(&self, message: &Message) -> Arc<[u8]> {
-        serde_json::to_vec(message).unwrap_or_default().into()
+        bytes(message)
     }
 
     fn reply<'a>(&'a self, request: Request, live: &'a dyn Live) -> BoxFuture<'a, Result<Reply, ModelError>> {

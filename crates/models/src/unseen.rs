@@ -59,8 +59,15 @@ mod tests {
 
     fn encoded(api: Api, images: bool) -> String {
         let models = BTreeMap::from([("m".to_owned(), FactsOverride { images: Some(images), ..FactsOverride::default() })]);
-        let spec =
-            ProviderSpec { name: "p".into(), api, base_url: "http://127.0.0.1:1".into(), api_key: None, headers: Vec::new(), models };
+        let spec = ProviderSpec {
+            name: "p".into(),
+            api,
+            base_url: "http://127.0.0.1:1".into(),
+            api_key: None,
+            key_place: None,
+            headers: Vec::new(),
+            models,
+        };
         String::from_utf8(build(&spec, "m").encode(&shown()).to_vec()).unwrap()
     }
 

@@ -10,7 +10,8 @@ use std::{
 
 use posse_models::{RecordError, RecordSetup, Recorder, Replay, ReplayError, ReplaySetup, Scripted, ScriptedReply, Seen};
 use posse_session::{
-    Block, Head, Live, Message, Model, ModelError, ModelFailure, Progress, Reply, ReplyPart, Request, Role, SessionId, ToolChoice,
+    Block, BoxFuture, Finish, Head, Live, Message, Model, ModelError, ModelFacts, ModelFailure, Progress, Reply, ReplyPart, Request, Role,
+    SessionId, ToolChoice, Usage,
 };
 use serde_json::{Value, json};
 
@@ -27,7 +28,12 @@ impl Live for Shown {
 }
 
 fn setup(cwd: &str) -> RecordSetup {
-    RecordSetup { version: "0".into(), places: vec![("cwd".into(), cwd.into())], secrets: vec!["sk-secret-1".into()] }
+    RecordSetup {
+        version: "0".into(),
+        places: vec![("cwd".into(), cwd.into())],
+        secrets: vec!["sk-secret-1".into()],
+        base_urls: Vec::new(),
+    }
 }
 
 fn replay(path: &Path, cwd: &str) -> Result<Arc<Replay>, ReplayError> {
@@ -49,6 +55,7 @@ fn answered(text: &str) -> Message {
 fn request(model: &dyn Model, session: &str, messages: &[Message]) -> Request {
     Request {
         session: SessionId::new(session),
+        lineage: SessionId::new(session),
         head: model.encode_head(&Head { system: vec!["Be brief".into()], ..Head::default() }),
         messages: messages.iter().map(|message| model.encode(message)).collect(),
         tool_choice: ToolChoice::Auto,
@@ -283,4 +290,159 @@ async fn no_other_file_is_overwritten_or_played() {
     assert!(matches!(Recorder::open(&path, &setup("/old")), Err(RecordError::Busy { .. })));
     drop(held);
     assert!(Recorder::open(&path, &setup("/old")).is_ok());
+}
+
+/// A model that shows these pieces and then says them as one text.
+struct Dripping {
+    script: Scripted,
+    pieces: Vec<Progress>,
+}
+
+impl Dripping {
+    fn of(pieces: impl IntoIterator<Item = Progress>) -> Arc<Self> {
+        Arc::new(Self { script: Scripted::new(["unused"]), pieces: pieces.into_iter().collect() })
+    }
+}
+
+impl Model for Dripping {
+    fn facts(&self) -> &ModelFacts {
+        self.script.facts()
+    }
+
+    fn encode_head(&self, head: &Head) -> Arc<[u8]> {
+        self.script.encode_head(head)
+    }
+
+    fn encode(&self, message: &Message) -> Arc<[u8]> {
+        self.script.encode(message)
+    }
+
+    fn reply<'a>(&'a self, _: Request, live: &'a dyn Live) -> BoxFuture<'a, Result<Reply, ModelError>> {
+        Box::pin(async move {
+            let mut said = String::new();
+            for piece in &self.pieces {
+                if let Progress::Text(text) = piece {
+                    said.push_str(text);
+                }
+                live.show(piece.clone());
+            }
+            Ok(Reply { parts: vec![ReplyPart::Text(said)], usage: Usage::default(), finish: Finish::Stop })
+        })
+    }
+}
+
+fn hiding<const N: usize>(secrets: [&str; N]) -> RecordSetup {
+    RecordSetup { secrets: secrets.map(str::to_owned).to_vec(), ..setup("/old") }
+}
+
+/// A user may have written anything where a server wants no key.
+#[tokio::test]
+async fn a_secret_is_struck_out_of_what_was_said_and_out_of_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = file(&folder);
+    let setup = hiding(["ollama", "assistant", "scripted/script", "posse_recording"]);
+    let model = Recorder::open(&path, &setup).unwrap().wrap(Arc::new(Scripted::new(["unused", "the assistant says ollama"])));
+    let messages = [user("ask the assistant"), answered("ollama"), user("go")];
+    ask(&*model, OLD, &messages).await.unwrap();
+    let lines = lines(&path);
+    let of = |kind: &str| lines.iter().filter(|line| line["type"] == kind).collect::<Vec<_>>();
+    assert_eq!(of("posse_recording").len(), 1);
+    assert_eq!(of("model")[0]["facts"]["name"], "scripted/script");
+    let said = of("message");
+    assert_eq!((&said[0]["message"]["blocks"][0]["text"], &said[1]["message"]["role"]), (&json!("ask the (hidden)"), &json!("assistant")));
+    assert_eq!(said[1]["message"]["blocks"][0]["text"], "ollama", "too short to be a key");
+    let exchange = of("exchange")[0];
+    assert_eq!((&exchange["model"], &exchange["live"]), (&json!("scripted/script"), &json!([{"text": "the (hidden) says ollama"}])));
+    let model = replay(&path, "/old").unwrap().model("scripted/script").unwrap();
+    let messages = [user("ask the (hidden)"), answered("ollama"), user("go")];
+    assert_eq!(text(ask(&*model, NEW, &messages).await), "the (hidden) says ollama");
+}
+
+#[tokio::test]
+async fn a_key_that_comes_in_pieces_is_hidden_as_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = file(&folder);
+    let shown = |text: &str| Progress::Text(text.into());
+    let thought = |text: &str| Progress::Reasoning(text.into());
+    let pieces = [
+        shown("é sk-"),
+        thought("sk-sec"),
+        shown("secr"),
+        thought("ret-"),
+        shown("et-1 and"),
+        thought("1"),
+        shown(" sk-"),
+        shown("secret"),
+    ];
+    let model = Recorder::open(&path, &hiding(["sk-secret-1"])).unwrap().wrap(Dripping::of(pieces));
+    ask(&*model, OLD, &[user("go")]).await.unwrap();
+    let exchange = lines(&path).pop().unwrap();
+    assert_eq!(
+        exchange["live"],
+        json!([{"text": "é (hidden)"}, {"reasoning": "(hidden)"}, {"text": " and"}, {"text": " sk-"}, {"text": "secret"}])
+    );
+    assert_eq!(exchange["reply"]["parts"][0]["text"], "é (hidden) and sk-secret");
+}
+
+#[tokio::test]
+async fn a_secret_may_hold_any_sign_and_stand_inside_a_call() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = file(&folder);
+    let script = |_: &Seen| ScriptedReply::call("login", json!({"password": "\"quoted\\key\""}));
+    let model = Recorder::open(&path, &hiding(["\"quoted\\key\""])).unwrap().wrap(Arc::new(Scripted::with(script)));
+    ask(&*model, OLD, &[user("it is \"quoted\\key\" here")]).await.unwrap();
+    let lines = lines(&path);
+    assert_eq!(lines[3]["message"]["blocks"][0]["text"], "it is (hidden) here");
+    let input = lines.last().unwrap()["reply"]["parts"][0]["input"].as_str().unwrap().to_owned();
+    assert_eq!(serde_json::from_str::<Value>(&input).unwrap(), json!({"password": "(hidden)"}));
+}
+
+/// Many times what any model says; a server gone wrong must not fill the memory of whoever records it.
+#[tokio::test]
+async fn what_was_shown_is_kept_up_to_a_bound() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = file(&folder);
+    let pieces = std::iter::repeat_n(Progress::Reasoning("x".repeat(1024 * 1024)), 40);
+    let model = Recorder::open(&path, &setup("/old")).unwrap().wrap(Dripping::of(pieces));
+    ask(&*model, OLD, &[user("go")]).await.unwrap();
+    let kept = lines(&path).pop().unwrap()["live"].as_array().unwrap().len();
+    assert!((8..20).contains(&kept), "{kept} pieces of a megabyte");
+}
+
+#[tokio::test]
+async fn a_recording_that_others_could_read_is_closed_to_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = file(&folder);
+    recorded(&path, OLD, "go", 1).await;
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+    recorded(&path, OLD, "go on", 1).await;
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    let other = folder.path().join("notes");
+    std::fs::write(&other, "mine\n").unwrap();
+    std::fs::set_permissions(&other, std::fs::Permissions::from_mode(0o644)).unwrap();
+    assert!(Recorder::open(&other, &setup("/old")).is_err());
+    assert_eq!(std::fs::metadata(&other).unwrap().permissions().mode() & 0o777, 0o644, "what is no recording stays as it is");
+}
+
+#[tokio::test]
+async fn absurd_numbers_in_a_recording_are_played_all_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = file(&folder);
+    recorded(&path, OLD, "go", 2).await;
+    let text = std::fs::read_to_string(&path).unwrap();
+    let far = |line: &str| {
+        let mut line: Value = serde_json::from_str(line).unwrap();
+        if line["type"] == "exchange" {
+            line["ended"] = json!({"place": u64::MAX, "ms": u64::MAX});
+        }
+        line.to_string()
+    };
+    std::fs::write(&path, text.lines().map(far).collect::<Vec<_>>().join("\n")).unwrap();
+    tokio::time::pause();
+    let model = replay(&path, "/old").unwrap().model("scripted/script").unwrap();
+    assert_eq!(text_of_first(&*model).await, "answer 0");
+}
+
+async fn text_of_first(model: &dyn Model) -> String {
+    text(ask(model, NEW, &[user("go")]).await)
 }

@@ -28,6 +28,7 @@ async fn ask(model: &Scripted, answers: usize) -> Result<Reply, ModelError> {
     messages.extend((0..answers).flat_map(|_| [say(Role::Assistant, "a"), say(Role::User, "more")]));
     let request = Request {
         session: SessionId::new("ses_1"),
+        lineage: SessionId::new("ses_1"),
         head: model.encode_head(&Head { system: vec!["s".into()], ..Head::default() }),
         messages: messages.iter().map(|message| model.encode(message)).collect(),
         tool_choice: ToolChoice::Auto,

@@ -41,6 +41,7 @@ fn model(url: &str, api: Api) -> Arc<dyn Model> {
         api,
         base_url: url.into(),
         api_key: Some(KEY.into()),
+        key_place: None,
         headers: vec![("x-team".into(), "blue-team".into())],
         models: BTreeMap::from([("m1".to_owned(), facts)]),
     };
@@ -56,6 +57,7 @@ fn request(model: &dyn Model) -> Request {
     let hi = Message { role: Role::User, blocks: vec![Block::Text { text: "hi".into() }] };
     Request {
         session: SessionId::new("ses_1"),
+        lineage: SessionId::new("ses_1"),
         head: model.encode_head(&head),
         messages: vec![model.encode(&hi)],
         tool_choice: ToolChoice::Auto,
@@ -200,6 +202,7 @@ async fn what_a_server_repeats_of_headers_and_address_is_struck_out() {
         api: Api::OpenAi,
         base_url: format!("{}?k=query-key-1", server.url.replace("http://", "http://me:p%40ss-word@")),
         api_key: None,
+        key_place: None,
         headers: vec![("x-token".into(), "Bearer other-secret-1".into())],
         models: BTreeMap::new(),
     };
@@ -207,6 +210,29 @@ async fn what_a_server_repeats_of_headers_and_address_is_struck_out() {
     let error = model.reply(request(&*model), &Shown::default()).await.unwrap_err();
     assert_eq!(error.words, "HTTP 400 Bad Request; sent [key], [key], [key], [key], [key], Bearer");
     assert!(!format!("{spec:?}").contains("ss-word") && !format!("{spec:?}").contains("query-key-1"), "{spec:?}");
+}
+
+/// A long text is cut; half a key is a secret too, and nobody recognises it any more.
+#[tokio::test]
+async fn a_key_is_struck_out_before_its_text_is_cut() {
+    let half = &KEY[..6];
+    for at in [60, 70, 75, 980, 990, 995] {
+        let message = format!("{} {KEY} {}", "x".repeat(at), "y".repeat(2000));
+        let error = json!({ "error": { "type": "x", "message": message } }).to_string();
+        let in_stream = format!("data: {error}\n\n");
+        let no_json = format!("data: {message}\n\n");
+        let stream = |text: String| vec![stream_head(), Act::Chunk(text.into_bytes()), Act::End];
+        for api in [Api::Anthropic, Api::OpenAi, Api::OpenAiResponses, Api::Gemini] {
+            for answer in
+                [plain("400 Bad Request", "", &error), plain("200 OK", "", &error), stream(in_stream.clone()), stream(no_json.clone())]
+            {
+                let server = Server::playing([answer]).await;
+                let error = ask(&server, api).await.unwrap_err();
+                assert!(!error.words.contains(half) && error.words.contains("xxx"), "{api:?} at {at}: {}", error.words);
+                assert!(error.words.chars().count() < 1200, "{}", error.words.len());
+            }
+        }
+    }
 }
 
 #[tokio::test]
@@ -270,6 +296,7 @@ async fn the_wire_hears_the_id_and_the_user_the_name() {
             api,
             base_url: server.url.clone(),
             api_key: None,
+            key_place: None,
             headers: Vec::new(),
             models: BTreeMap::from([("mine".to_owned(), facts)]),
         };
@@ -362,6 +389,7 @@ async fn an_unusable_address_or_a_missing_key_is_told_before_anything_is_sent() 
         api: Api::Anthropic,
         base_url,
         api_key: None,
+        key_place: None,
         headers: Vec::new(),
         models: BTreeMap::new(),
     };

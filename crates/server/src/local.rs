@@ -7,8 +7,8 @@ use std::{sync::Arc, time::Duration};
 use posse_api::{Ask, Client, ClientError, Delivered, Place, Start, concerns, named};
 use posse_engine::{World, read_all, restore};
 use posse_session::{
-    Append, AskId, Asking, BatchId, BoxFuture, CallId, Command, Event, Given, LeaseError, Letter, LetterId, Mode, Posted, ReadError,
-    Record, Rules, Seq, Session, SessionId, Summary, Timestamp,
+    Append, AskId, BatchId, BoxFuture, CallId, Command, Event, Given, LeaseError, Letter, LetterId, Posted, ReadError, Record, Rules, Seq,
+    Session, SessionId, Summary, Timestamp,
 };
 
 use crate::seek::Sought;
@@ -41,21 +41,7 @@ impl Local {
         let now = self.world.clock.now();
         let mut draft = session.draft(BatchId::fresh(&*self.world.ids), now);
         let rules = Rules::default();
-        let given = Given {
-            now,
-            ids: &*self.world.ids,
-            chance: 0.0,
-            rules: &rules,
-            ceiling: &[],
-            // Nothing is judged here, and nobody is refused.
-            asking: Asking::Open,
-            mode: Mode::Default,
-            strict_shell: false,
-            grants: &[],
-            looks: false,
-            fallbacks: &[],
-            compacts: false,
-        };
+        let given = Given::apart(now, &*self.world.ids, &rules);
         if let Some(command) = command(letter) {
             draft.decide(command, &given);
         }
@@ -131,7 +117,13 @@ impl Local {
 
 /// What a letter means where it is recorded without a run.
 fn command(letter: &Letter) -> Option<Command> {
-    matches!(letter, Letter::Answer { .. } | Letter::Revoke { .. } | Letter::Stop { .. } | Letter::Title { .. }).then(|| letter.command())
+    match letter {
+        Letter::Answer { .. } | Letter::Revoke { .. } | Letter::Stop { .. } | Letter::Title { .. } | Letter::BroughtHome { .. } => {
+            Some(letter.command())
+        }
+        // These want somebody who goes on with it.
+        Letter::Say { .. } | Letter::Resume | Letter::Detach { .. } | Letter::Side { .. } => None,
+    }
 }
 
 fn wrong(error: ReadError) -> ClientError {

@@ -19,13 +19,16 @@ use crate::{
         Announced, Birth, CallOwner, CallState, Configuration, OpenCall, OpenStep, OpenTask, Retry, Session, StandIn, Subtask, Turn,
         Unanswered, Waiter,
     },
-    task::To,
+    task::{Purpose, To},
     text::{INLINE_BYTES_MAX, Text},
     usage::Usage,
 };
 
 /// An error is kept in the state only to be shown; its full words are in the log.
 const ERROR_CHARS_MAX: usize = 500;
+
+/// So many tasks are told of at once; the state stays small.
+const BROUGHT_HOME_MAX: usize = 20;
 
 /// Files the model is told of that were put back; more would be a list of its own.
 const UNDONE_MAX: usize = 50;
@@ -112,6 +115,7 @@ impl Session {
                 self.apply_compaction(record.seq, &record.event);
             }
             Event::Titled { .. } => {}
+            Event::Advised { advice, .. } => self.advice.note(advice, record.seq),
             Event::Misshapen { words, again } => self.apply_misshapen(words, *again),
             Event::Reverted { to } => self.apply_reverted(record.seq, *to),
             Event::Ended { .. } => self.round.open = false,
@@ -119,6 +123,8 @@ impl Session {
             | Event::TaskResumed { .. }
             | Event::TaskAwaited { .. }
             | Event::TaskEnded { .. }
+            | Event::WorktreeLeft { .. }
+            | Event::Released { .. }
             | Event::Detached { .. }
             | Event::TaskStopped { .. } => self.apply_task(record),
             Event::Unqueued { .. }
@@ -126,6 +132,7 @@ impl Session {
             | Event::KeptEnded { .. }
             | Event::ModelChanged { .. }
             | Event::Revoked { .. }
+            | Event::BroughtHome { .. }
             | Event::Undone { .. } => self.apply_beside(record),
             Event::Unknown(_) => self.foreign |= !record.event.is_understood(),
         }
@@ -149,9 +156,13 @@ impl Session {
         if begins_turn {
             self.asked_again = false;
             self.compaction.failed = false;
+            self.advice.turn_begins();
             (self.turn, self.turn_began) = (Turn::default(), Some(at));
         }
         for waiting in self.queue.take(took) {
+            if waiting.source == Source::User {
+                self.advice.words = self.advice.words.saturating_add(waiting.bytes);
+            }
             self.turn.join(&waiting.begins);
             let subtask = |(at, direct): (usize, &bool)| Subtask { seq: waiting.seq, at, direct: *direct };
             self.subtasks.extend(waiting.begins.subtasks.iter().enumerate().map(subtask));
@@ -164,6 +175,7 @@ impl Session {
         (self.steps, self.answering, self.cut_short, self.resumed) = (step.saturating_add(1), true, false, false);
         self.retry.at = None;
         self.undone.clear();
+        self.brought_home.clear();
         self.misshapen = None;
     }
 
@@ -184,6 +196,7 @@ impl Session {
             (self.compaction.rounds, self.compaction.overflow) = (0, None);
         }
         self.round.steps += u64::from(!by_kernel);
+        self.advice.answers += u64::from(!by_kernel);
         if !self.answering {
             // What was allowed for this turn ends with it.
             if self.subtasks.is_empty() {
@@ -284,11 +297,14 @@ impl Session {
         match &record.event {
             Event::TaskStarted { call, task, round, spawn, wait } => {
                 self.tasks_started += u64::from(*round == 1 && !spawn.internal);
+                self.advice.begin(spawn);
                 let waiting = wait.then(|| Waiter { call: call.clone(), until: None }).into_iter().collect();
                 self.open_task(task, OpenTask { waiting, foreground: *wait, ..OpenTask::new(*round, spawn, record.seq) });
                 self.set(call, CallState::Waiting { task: task.clone() });
             }
             Event::TaskResumed { task, round, spawn } => self.open_task(task, OpenTask::new(*round, spawn, record.seq)),
+            Event::WorktreeLeft { task, left } if left.clean => _ = self.releases.insert(task.clone()),
+            Event::WorktreeLeft { task, .. } | Event::Released { task, .. } => _ = self.releases.remove(task),
             Event::TaskAwaited { task, call, until } => {
                 if let Some(open) = self.tasks.get_mut(task) {
                     open.waiting.push(Waiter { call: call.clone(), until: *until });
@@ -340,6 +356,9 @@ impl Session {
                 (self.retry.kind, self.retry.count) = (None, 0);
             }
             Event::Revoked { ask, .. } => self.grants.retain(|granted| granted.ask != *ask),
+            Event::BroughtHome { task, paths, onto, discarded } if self.brought_home.len() < BROUGHT_HOME_MAX => {
+                self.brought_home.push(crate::words::brought_home(task, paths, onto, *discarded));
+            }
             Event::Undone { paths, .. } => {
                 let room = UNDONE_MAX.saturating_sub(self.undone.len());
                 self.undone.extend(paths.iter().take(room).cloned());
@@ -349,8 +368,12 @@ impl Session {
     }
 
     fn open_task(&mut self, task: &SessionId, open: OpenTask) {
+        // What is done beside the conversation is no part of a round.
+        let beside = open.purpose.as_ref().is_some_and(Purpose::is_beside);
         self.tasks.insert(task.clone(), open);
-        self.open_round();
+        if !beside {
+            self.open_round();
+        }
     }
 
     fn push_notice(&mut self, entry: &EntryId, source: Source, words: &Text, seq: Seq) {

@@ -15,6 +15,7 @@ use crate::{
     task::{Effort, Spawn},
     text::Text,
     usage::Usage,
+    worktree::Left,
 };
 
 /// What somebody asks of a session, or reports to it.
@@ -128,6 +129,17 @@ pub enum Command {
         spawn: Box<Spawn>,
         took: Option<EntryId>,
     },
+    /// A question beside the conversation. What it begins with only a run knows, which makes an `Advise` of it.
+    Side {
+        task: SessionId,
+        question: String,
+        model: Option<String>,
+    },
+    /// Internal work beside the conversation.
+    Advise {
+        task: SessionId,
+        spawn: Box<Spawn>,
+    },
     /// What calls printed up to here is left out from now on.
     Prune {
         to: Seq,
@@ -149,6 +161,13 @@ pub enum Command {
     Revoke {
         ask: AskId,
         by: By,
+    },
+    /// The user brought home what a task had changed, or threw it away.
+    BringHome {
+        task: SessionId,
+        paths: Vec<String>,
+        onto: String,
+        discarded: bool,
     },
     /// The files these calls had changed are as they were before.
     Undone {
@@ -189,6 +208,12 @@ pub enum Report {
         outcome: Outcome,
     },
     TaskEnded(Box<TaskReport>),
+    /// The worktree of a task was removed, or why it was not.
+    Released {
+        task: SessionId,
+        removed: bool,
+        words: String,
+    },
     /// What a call had left running is over; without words there is nothing to say.
     KeptEnded {
         call: CallId,
@@ -227,6 +252,8 @@ pub struct TaskReport {
     pub verbatim: Text,
     pub usage: Usage,
     pub effort: Effort,
+    /// What is left in its worktree, if it has one.
+    pub left: Option<Left>,
 }
 
 /// A call the model asked for, with the look at it; `Err` is why it cannot run.
@@ -301,6 +328,26 @@ pub struct Given<'a> {
     pub compacts: bool,
 }
 
+impl<'a> Given<'a> {
+    /// For facts that nobody judges: nothing runs, nothing is looked at, nobody is refused.
+    pub fn apart(now: Timestamp, ids: &'a dyn Ids, rules: &'a Rules) -> Self {
+        Self {
+            now,
+            ids,
+            chance: 0.0,
+            rules,
+            ceiling: &[],
+            asking: Asking::Open,
+            mode: Mode::Default,
+            strict_shell: false,
+            grants: &[],
+            looks: false,
+            fallbacks: &[],
+            compacts: false,
+        }
+    }
+}
+
 /// Work that should be going on, begun or not. Level-triggered: owed until its fact is in the log.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
@@ -342,6 +389,10 @@ pub enum Effect {
     Mind {
         call: CallId,
     },
+    /// Remove the worktree of a task, in which nothing was changed.
+    Release {
+        task: SessionId,
+    },
     /// Record the end of the round; done as soon as begun.
     Conclude {
         round: u64,
@@ -360,6 +411,7 @@ pub enum EffectKey {
     Watch(SessionId, u64),
     StopTask(SessionId, u64),
     Mind(CallId),
+    Release(SessionId),
     Conclude(u64),
 }
 
@@ -374,6 +426,7 @@ impl Effect {
             Self::RunCall { call } => EffectKey::Run(call.clone()),
             Self::Watch { task, round } => EffectKey::Watch(task.clone(), *round),
             Self::StopTask { task, round } => EffectKey::StopTask(task.clone(), *round),
+            Self::Release { task } => EffectKey::Release(task.clone()),
             Self::Mind { call } => EffectKey::Mind(call.clone()),
             Self::Conclude { round } => EffectKey::Conclude(*round),
         }

@@ -14,8 +14,8 @@ use crate::{
     outcome::How,
     seams::ModelFailure,
     state::{OpenTask, Session},
-    task::{Purpose, Spawn},
-    text::{clip, one_line},
+    task::{Purpose, Spawn, To},
+    text::{Text, clip, one_line},
     words,
 };
 
@@ -99,8 +99,39 @@ impl Session {
                 let why = if said.trim().is_empty() { "the summary came out empty" } else { said };
                 self.leave_uncompacted(why.to_owned(), None)
             }
-            None => Vec::new(),
+            Some(_) | None => Vec::new(),
         }
+    }
+
+    /// What internal work has to say. Comes after the fact of the end: what a torn append has lost is not said twice.
+    pub(crate) fn advice_of(&self, open: &OpenTask, end: &TaskReport) -> Option<Event> {
+        let good = matches!(end.how, How::Completed | How::Limit) && !end.said.is_blank();
+        open.purpose.as_ref().filter(|_| good).and_then(|purpose| purpose.advice(&end.said))
+    }
+
+    /// Work beside the conversation begins; of most kinds there is one at a time.
+    pub(crate) fn advise(&self, task: SessionId, spawn: Spawn) -> Vec<Event> {
+        let Some(purpose) = spawn.purpose.as_ref().filter(|purpose| purpose.is_beside()) else { return Vec::new() };
+        let busy = *purpose != Purpose::Side && self.tasks.values().any(|open| open.purpose.as_ref() == Some(purpose));
+        if busy || self.tasks.contains_key(&task) {
+            return Vec::new();
+        }
+        vec![Event::TaskStarted { call: CallId::new(""), task, round: 1, spawn, wait: false }]
+    }
+
+    /// Internal work that nobody waits for is over when everything else is.
+    pub(crate) fn end_yielding(&self) -> Vec<Event> {
+        let yields = self.tasks.iter().filter(|(_, open)| open.yields());
+        let ended = |(task, open): (&SessionId, &OpenTask)| Event::TaskEnded {
+            task: task.clone(),
+            round: open.round,
+            how: How::Stopped,
+            result: Text::default(),
+            usage: Default::default(),
+            to: To::Internal,
+            effort: Default::default(),
+        };
+        yields.map(ended).collect()
     }
 
     /// No step and no call is open, and nobody holds it.
@@ -222,7 +253,8 @@ impl Session {
 
     /// Whether a stop must end internal work too.
     pub(crate) fn is_waited_for(&self, task: &OpenTask) -> bool {
-        task.foreground || matches!(task.purpose, Some(Purpose::Compact { .. }))
+        // Whoever asked beside the conversation waits for an answer of its own.
+        task.foreground || task.purpose.as_ref().is_some_and(|purpose| *purpose != Purpose::Side)
     }
 
     /// Somebody has decided that it goes on: what was tried may be tried again.

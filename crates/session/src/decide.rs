@@ -95,6 +95,9 @@ impl Session {
                 _ => Vec::new(),
             },
             Command::Compact { task, spawn, took } => self.compact(task, *spawn, took),
+            Command::BringHome { task, paths, onto, discarded } => self.bring_home(task, paths, onto, discarded),
+            Command::Advise { task, spawn } => self.advise(task, *spawn),
+            Command::Side { .. } => Vec::new(),
             Command::Prune { to } => self.prune(to),
             Command::LeaveUncompacted { why, took } => self.leave_uncompacted(why, took),
             Command::Retitle { title } => self.retitle(title),
@@ -167,6 +170,7 @@ impl Session {
             },
             Report::TaskEnded(end) => self.task_ended(*end, given),
             Report::KeptEnded { call, words } => self.kept_ended(call, words, given),
+            Report::Released { task, removed, words } => self.released(task, removed, words),
             Report::Expanding { entry, calls } if self.is_typed(&entry) && self.hold.is_none() => {
                 let mut events = vec![Event::Expanding { entry, calls: calls.len() as u64 }];
                 events.extend(self.called(calls, false, given));

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::{
     command::{Given, TaskReport},
-    decide::TITLE_BYTES_MAX,
+    decide::{TITLE_BYTES_MAX, WORDS_BYTES_MAX},
     entry::Source,
     event::Event,
     ids::{CallId, EntryId, SessionId, Timestamp},
@@ -16,11 +16,14 @@ use crate::{
     seams::{Finish, ModelFailure},
     state::{CallOwner, CallState, Session},
     task::{Spawn, To},
-    text::{Text, one_line},
+    text::{Text, clip, one_line},
 };
 
 /// So many overloads in a row are enough for another model to be asked.
 const OVERLOADS_MAX: u32 = 2;
+
+/// Paths that one event names.
+const PATHS_BYTES_MAX: usize = 8 * 1024;
 
 /// Nobody is waited for longer than this while another model could answer.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -68,8 +71,9 @@ impl Session {
 
     pub(crate) fn task_ended(&self, end: TaskReport, given: &Given) -> Vec<Event> {
         let Some(open) = self.tasks.get(&end.task).filter(|open| open.round == end.round) else { return Vec::new() };
-        let mut events = self.internal_ended(open, &end);
-        let TaskReport { task, round, how, result, notice, said, awaited, usage, effort, .. } = end;
+        let (mut events, advice) = (self.internal_ended(open, &end), self.advice_of(open, &end));
+        let TaskReport { task, round, how, result, notice, said, awaited, usage, effort, left, .. } = end;
+        events.extend(left.map(|left| Event::WorktreeLeft { task: task.clone(), left }));
         let mut waiting = open.waiting.iter().map(|waiter| &waiter.call).filter(|call| self.call(call).is_some());
         let words = |call: &CallId| awaited.iter().find(|(waits, _)| waits == call).map_or(&result, |(_, words)| words).clone();
         let (to, text) = match waiting.next() {
@@ -83,6 +87,7 @@ impl Session {
             _ => Vec::new(),
         };
         events.push(Event::TaskEnded { task, round, how, result: text, usage, to, effort });
+        events.extend(advice);
         for call in waiting {
             let outcome = match how {
                 How::Completed | How::Limit => Outcome::done(words(call)),
@@ -105,6 +110,23 @@ impl Session {
             Event::StepStarted { step, took: Vec::new(), reserved: Default::default(), closing: false, notes: Vec::new() },
             Event::Replied { step, parts, calls: 0, usage: Default::default(), finish: Finish::Stop, author: Some(String::new()) },
         ]
+    }
+
+    /// More files than an event holds are left out: the list is for the eye, git has them all.
+    pub(crate) fn bring_home(&self, task: SessionId, mut paths: Vec<String>, onto: String, discarded: bool) -> Vec<Event> {
+        let mut bytes = 0;
+        paths.retain(|path| {
+            bytes += path.len() + 4;
+            bytes <= PATHS_BYTES_MAX
+        });
+        vec![Event::BroughtHome { task, paths, onto: clip(onto, WORDS_BYTES_MAX), discarded }]
+    }
+
+    pub(crate) fn released(&self, task: SessionId, removed: bool, words: String) -> Vec<Event> {
+        if !self.releases.contains(&task) || self.tasks.contains_key(&task) {
+            return Vec::new();
+        }
+        vec![Event::Released { task, removed, words: clip(words, WORDS_BYTES_MAX) }]
     }
 
     pub(crate) fn keep(&self, call: CallId, title: String) -> Vec<Event> {

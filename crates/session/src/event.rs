@@ -16,9 +16,10 @@ use crate::{
     part::Part,
     rule::{Decision, Rules, Touch},
     seams::{Finish, ModelFailure},
-    task::{Effort, Spawn, To},
+    task::{Effort, Isolation, Purpose, Spawn, To},
     text::Text,
     usage::Usage,
+    worktree::{Left, Worktree},
 };
 
 /// An event at its place in a log.
@@ -30,7 +31,7 @@ pub struct Record {
     pub event: Event,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     Root,
@@ -44,6 +45,11 @@ impl Kind {
     /// What was delegated: another agent's session was started for it.
     pub fn is_task(self) -> bool {
         matches!(self, Self::Task | Self::Fork | Self::Teammate)
+    }
+
+    /// Split off from a reply, before any of its calls has a result.
+    pub fn is_fork(self) -> bool {
+        self == Self::Fork
     }
 }
 
@@ -65,10 +71,13 @@ pub struct Recipe {
     /// It calls no tools, though they are part of its head.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub only_answers: bool,
+    /// It works in a folder of its own, where its caller does not say otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub isolation: Option<Isolation>,
 }
 
 /// A stretch of a log that is part of a transcript: records with `from < seq <= to`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Segment {
     pub session: SessionId,
     pub from: Seq,
@@ -109,6 +118,12 @@ pub enum Event {
         /// An ancestor only looks: what the shell would ask about is denied.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         strict_shell: bool,
+        /// The folder of its own in which it works, if it has one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        worktree: Option<Worktree>,
+        /// The worktree of another in which it works, if it has none of its own.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        within: Option<String>,
     },
     /// What requests are made of from here on: the blob of a `Head`, and the model it is for.
     Configured {
@@ -257,6 +272,35 @@ pub enum Event {
         to: To,
         #[serde(default, skip_serializing_if = "Effort::is_unknown")]
         effort: Effort,
+    },
+    /// What a task has left in its worktree, now that a round of it is over. A clean one is owed to be removed.
+    WorktreeLeft {
+        task: SessionId,
+        left: Left,
+    },
+    /// The worktree of a task is gone, or why it stays.
+    Released {
+        task: SessionId,
+        removed: bool,
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        words: String,
+    },
+    /// The user brought home what a task had changed in its worktree, or threw it away.
+    BroughtHome {
+        task: SessionId,
+        /// The files that changed here.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        paths: Vec<String>,
+        /// The branch it went to, if it did not go into the folder.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        onto: String,
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        discarded: bool,
+    },
+    /// What internal work came to, for whoever looks at the session; the model hears nothing of it.
+    Advised {
+        advice: Purpose,
+        text: Text,
     },
     /// Words reached a task that had ended: it works again, in the background.
     TaskResumed {
@@ -411,6 +455,7 @@ impl Event {
             | Self::Looked { input: text, .. }
             | Self::StepFailed { partial: text, .. }
             | Self::TaskEnded { result: text, .. }
+            | Self::Advised { text, .. }
             | Self::KeptEnded { words: text, .. } => vec![text],
             Self::Compacted { summary, verbatim, .. } => vec![summary, verbatim],
             Self::TaskStarted { spawn, .. } | Self::TaskResumed { spawn, .. } => vec![&mut spawn.prompt],

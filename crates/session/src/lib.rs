@@ -4,6 +4,7 @@
 //! no randomness and no IO in here: time and chance come in with [`Given`], and what should happen outside comes out as
 //! [`Effect`]s. Recovery is not a separate path: fold the log, then ask what is owed.
 
+mod advice;
 mod agent;
 mod apply;
 mod command;
@@ -29,7 +30,9 @@ mod task;
 mod text;
 mod usage;
 mod words;
+mod worktree;
 
+pub use advice::Advice;
 pub use agent::{Agent, AgentBudget, AgentLimits, AgentMode, AgentTools, MemoryScope};
 pub use command::{Asking, Command, Effect, EffectKey, Given, Mode, Report, TaskReport, Wanted};
 pub use compaction::Compaction;
@@ -56,6 +59,7 @@ pub use state::{
     Subtask, Transcript, Turn, Unanswered, Waiter,
 };
 pub use summary::{OpenAsk, SUMMARY_VERSION, Status, Summary, names};
-pub use task::{Effort, Fork, Purpose, Spawn, To};
+pub use task::{Effort, Fork, Forks, Isolation, Purpose, Spawn, To};
 pub use text::{EVENT_BYTES_MAX, INLINE_BYTES_MAX, Text, clip, format_duration};
 pub use usage::{Prices, Usage};
+pub use worktree::{Left, Worktree};

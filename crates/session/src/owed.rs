@@ -42,6 +42,9 @@ impl Session {
                 owed.push(Effect::StopTask { task: task.clone(), round: open.round });
             }
         }
+        // One that goes on meanwhile needs its folder.
+        let released = self.releases.iter().filter(|task| !self.tasks.contains_key(*task));
+        owed.extend(released.map(|task| Effect::Release { task: task.clone() }));
         owed.extend(self.kept.keys().map(|call| Effect::Mind { call: call.clone() }));
         if let Some(open) = &self.step {
             owed.push(Effect::CallModel { step: open.step, not_before: None });
@@ -74,6 +77,9 @@ impl Session {
         if !self.undone.is_empty() {
             notes.push(Part::reminder(words::undone(&self.undone)));
         }
+        if !self.brought_home.is_empty() {
+            notes.push(Part::reminder(self.brought_home.join("\n")));
+        }
         notes
     }
 
@@ -97,7 +103,9 @@ impl Session {
             }
             Effect::Conclude { round } => {
                 let error = self.round.error.clone();
-                vec![Event::Ended { round: *round, how: self.round.how, reply: self.round.reply, error, usage: self.round.usage }]
+                let mut events = self.end_yielding();
+                events.push(Event::Ended { round: *round, how: self.round.how, reply: self.round.reply, error, usage: self.round.usage });
+                events
             }
             // What the kernel says itself, it says by a command: it needs words that are not in the state.
             Effect::Expand { .. }
@@ -106,7 +114,8 @@ impl Session {
             | Effect::Look { .. }
             | Effect::Watch { .. }
             | Effect::StopTask { .. }
-            | Effect::Mind { .. } => Vec::new(),
+            | Effect::Mind { .. }
+            | Effect::Release { .. } => Vec::new(),
         }
     }
 }

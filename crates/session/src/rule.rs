@@ -221,6 +221,7 @@ pub fn key_of(tool: &str) -> &str {
         "SendMessage" => "send_message",
         "TaskOutput" => "task_output",
         "TaskStop" => "task_stop",
+        "TaskMerge" => "task_merge",
         other => other,
     }
 }

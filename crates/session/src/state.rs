@@ -4,13 +4,14 @@
 //! the history is, and a draft of it is cheap.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
 };
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    advice::Advice,
     command::Effect,
     compaction::Compaction,
     event::{Event, Hold, Kind, Recipe, Segment},
@@ -22,10 +23,11 @@ use crate::{
     seams::ModelFailure,
     task::{Purpose, Spawn},
     usage::Usage,
+    worktree::Worktree,
 };
 
 /// Raised whenever `apply` or the state changes meaning; a saved fold of another version is no use.
-pub const FOLD_VERSION: u32 = 1;
+pub const FOLD_VERSION: u32 = 2;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Session {
@@ -67,6 +69,8 @@ pub struct Session {
     /// Calls in a row whose input made no sense.
     pub(crate) misfires: u32,
     pub(crate) tasks: BTreeMap<SessionId, OpenTask>,
+    /// Tasks whose worktrees hold nothing and are to be removed.
+    pub(crate) releases: BTreeSet<SessionId>,
     /// What calls have left running, by the call.
     pub(crate) kept: BTreeMap<CallId, String>,
     /// Asks that closed before a person answered, the last few: an answer may still come.
@@ -79,8 +83,11 @@ pub struct Session {
     pub(crate) grants: Vec<Granted>,
     /// Files that the user put back, and the model does not know yet.
     pub(crate) undone: Vec<String>,
+    /// What the user did with the work of tasks, that the model does not know yet.
+    pub(crate) brought_home: Vec<String>,
     pub(crate) transcript: Transcript,
     pub(crate) compaction: Compaction,
+    pub(crate) advice: Advice,
     /// What was wrong with the last answer, to be told with the next step.
     pub(crate) misshapen: Option<String>,
     /// The answer of this turn was asked for once more already.
@@ -107,6 +114,10 @@ pub struct Birth {
     pub depth: u64,
     /// An ancestor only looks: what the shell would ask about is denied.
     pub strict_shell: bool,
+    /// The folder of its own in which it works, if it has one.
+    pub worktree: Option<Worktree>,
+    /// The worktree of another in which it works, if it has none of its own.
+    pub within: Option<String>,
 }
 
 /// Stands for rules that could not be written: read back, they deny everything.
@@ -115,7 +126,8 @@ const UNREADABLE: &str = "?";
 impl Birth {
     /// What an `Event::Created` says; nothing for any other.
     pub fn of(event: &Event) -> Option<Self> {
-        let Event::Created { kind, root, parent, directory, title, recipe, ceiling, above, depth, strict_shell } = event else {
+        let Event::Created { kind, root, parent, directory, title, recipe, ceiling, above, depth, strict_shell, worktree, within } = event
+        else {
             return None;
         };
         let mut ceiling = ceiling.clone();
@@ -135,6 +147,8 @@ impl Birth {
             ceiling,
             depth: *depth,
             strict_shell: *strict_shell,
+            worktree: worktree.clone(),
+            within: within.clone(),
         })
     }
 
@@ -156,6 +170,8 @@ impl Birth {
             above: above.into(),
             depth: self.depth,
             strict_shell: self.strict_shell,
+            worktree: self.worktree,
+            within: self.within,
         }
     }
 }
@@ -286,6 +302,11 @@ pub struct OpenTask {
 }
 
 impl OpenTask {
+    /// It ends when everything else does. One that was told to stop is seen out, so that its own log has an end too.
+    pub(crate) fn yields(&self) -> bool {
+        self.stopped.is_none() && self.purpose.as_ref().is_some_and(Purpose::yields)
+    }
+
     /// Nobody waits for it.
     pub(crate) fn new(round: u64, spawn: &Spawn, seq: Seq) -> Self {
         let (purpose, internal) = (spawn.purpose.clone(), spawn.internal);
@@ -382,14 +403,17 @@ impl Session {
             repeats: (0, 0),
             misfires: 0,
             tasks: BTreeMap::new(),
+            releases: BTreeSet::new(),
             kept: BTreeMap::new(),
             unanswered: VecDeque::new(),
             stand_in: None,
             tasks_started: 0,
             grants: Vec::new(),
             undone: Vec::new(),
+            brought_home: Vec::new(),
             transcript: Transcript::default(),
             compaction: Compaction::default(),
+            advice: Advice::default(),
             misshapen: None,
             asked_again: false,
             usage: Usage::default(),
@@ -540,12 +564,12 @@ impl Session {
 
     /// Nothing is open and nothing is due: only a new entry, a letter or a resume changes anything.
     pub fn is_settled(&self) -> bool {
-        self.is_quiet() && !self.round.open
+        self.is_quiet() && !self.round.open && self.tasks.is_empty()
     }
 
     /// No step, no call, no due entry, no open task. What is left is to record the round's end.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.only_waits() && self.tasks.is_empty() && self.kept.is_empty()
+        self.only_waits() && self.tasks.values().all(OpenTask::yields) && self.kept.is_empty() && self.releases.is_empty()
     }
 
     /// Whether a resume would lead anywhere.
@@ -603,7 +627,12 @@ impl Session {
         match effect {
             Effect::CallModel { step, .. } => self.step.as_ref().is_some_and(|open| open.step == *step),
             Effect::RunCall { call } => self.call(call).is_some_and(|open| open.state == CallState::Running),
-            Effect::Expand { .. } | Effect::Look { .. } | Effect::Watch { .. } | Effect::StopTask { .. } | Effect::Mind { .. } => true,
+            Effect::Expand { .. }
+            | Effect::Look { .. }
+            | Effect::Watch { .. }
+            | Effect::StopTask { .. }
+            | Effect::Mind { .. }
+            | Effect::Release { .. } => true,
             Effect::Subtask { .. } | Effect::Compact { .. } | Effect::Conclude { .. } => false,
         }
     }

@@ -11,7 +11,7 @@ use crate::{
     ids::{AskId, CallId, Seq, SessionId, Timestamp},
     outcome::{Answer, By, How, Outcome, Scope},
     rule::Decision,
-    task::To,
+    task::{Purpose, To},
     text::clip,
     usage::Usage,
 };
@@ -79,6 +79,9 @@ pub struct Summary {
     /// The tool it called last and on what.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub last_action: String,
+    /// What it is doing right now, in a few words, as internal work has read it off.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub doing: String,
     /// Why its last round did not end well.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub error: String,
@@ -95,6 +98,9 @@ pub struct Summary {
     pub open_calls: u64,
     #[serde(default, skip_serializing_if = "is_zero")]
     pub open_tasks: u64,
+    /// Internal work that goes on beside its conversation; none of its tasks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub beside: Vec<SessionId>,
     /// What its calls have left running.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kept: Vec<(CallId, String)>,
@@ -152,12 +158,14 @@ impl Summary {
             named: Vec::new(),
             began: Timestamp::default(),
             last_action: String::new(),
+            doing: String::new(),
             error: String::new(),
             at_rest: false,
             in_step: false,
             retry_at: None,
             open_calls: 0,
             open_tasks: 0,
+            beside: Vec::new(),
             kept: Vec::new(),
             stand_in: None,
             stopped_by: None,
@@ -222,10 +230,15 @@ impl Summary {
             }
             Event::TaskStarted { round, task, spawn, .. } => {
                 // A summary that the user asked for is work, though no model of this session is called.
-                if spawn.internal {
+                let is_beside = spawn.purpose.as_ref().is_some_and(Purpose::is_beside);
+                if spawn.internal && !is_beside {
                     self.goes_on(record.at);
                 }
-                self.open_tasks += 1;
+                if is_beside {
+                    self.beside.push(task.clone());
+                } else {
+                    self.open_tasks += 1;
+                }
                 self.tasks_started += u64::from(*round == 1 && !spawn.internal);
                 if let Some(name) = &spawn.name {
                     self.names(name, task);
@@ -236,6 +249,7 @@ impl Summary {
                 self.goes_on(record.at);
                 self.open_tasks += 1;
             }
+            Event::TaskEnded { task, .. } if self.beside.contains(task) => self.beside.retain(|beside| beside != task),
             Event::TaskEnded { to, .. } => {
                 self.open_tasks = self.open_tasks.saturating_sub(1);
                 match to {
@@ -253,6 +267,9 @@ impl Summary {
             }
             Event::ModelChanged { model, .. } => self.stand_in.clone_from(model),
             Event::Titled { title } => self.title.clone_from(title),
+            Event::Advised { advice: Purpose::Summarise, text } => {
+                self.doing = clip(text.inline().unwrap_or_default().to_owned(), SHOWN_BYTES_MAX);
+            }
             Event::Revoked { ask, .. } => self.granted.retain(|granted| granted.ask != *ask),
             Event::Resumed { .. } | Event::TookOver { .. } => {
                 self.goes_on(record.at);
@@ -272,6 +289,7 @@ impl Summary {
                     How::Limit => Status::Limit,
                 });
                 self.error = clip(error.clone(), SHOWN_BYTES_MAX);
+                self.doing.clear();
                 self.at_rest = true;
             }
             _ => {}

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     entry::Source,
-    event::Segment,
+    event::{Event, Segment},
     grant::Grant,
     ids::{CallId, EntryId, Hash, Seq},
     text::Text,
@@ -49,6 +49,33 @@ pub struct Spawn {
     /// Whose words the prompt is, if not the call's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Source>,
+    /// It works in a folder of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub isolation: Option<Isolation>,
+    /// The folder it works in, if not its caller's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub directory: Option<String>,
+}
+
+/// When a session may be forked by its model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Forks {
+    #[default]
+    Off,
+    /// When the call says so.
+    Explicit,
+    /// Whenever the call names nobody; then nothing is waited for.
+    Implicit,
+}
+
+/// A folder of its own for a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Isolation {
+    /// A worktree from the caller's last commit.
+    Worktree,
+    /// The same with what the caller has not committed yet.
+    WorktreeWithChanges,
 }
 
 impl Spawn {
@@ -69,6 +96,8 @@ impl Spawn {
             purpose: None,
             fork: None,
             by: None,
+            isolation: None,
+            directory: None,
         }
     }
 }
@@ -79,6 +108,18 @@ impl Spawn {
 pub enum Purpose {
     /// A summary of the conversation up to this place.
     Compact { tail_from: Seq },
+    /// What is worth knowing in later sessions is written down.
+    Remember,
+    /// What was written down is put in order.
+    Consolidate,
+    /// What the user may want to say next.
+    Suggest,
+    /// What the answer to that would be.
+    Speculate,
+    /// A question beside the conversation.
+    Side,
+    /// What the session is doing right now, in a few words.
+    Summarise,
 }
 
 impl Purpose {
@@ -86,7 +127,47 @@ impl Purpose {
     pub fn agent(&self) -> &'static str {
         match self {
             Self::Compact { .. } => "compaction",
+            Self::Remember => "memory",
+            Self::Consolidate => "consolidation",
+            Self::Suggest => "suggestion",
+            Self::Speculate => "speculation",
+            Self::Side => "side",
+            Self::Summarise => "summary",
         }
+    }
+
+    /// It writes its notes with the tools; all others only answer.
+    pub fn takes_notes(&self) -> bool {
+        matches!(self, Self::Remember | Self::Consolidate)
+    }
+
+    /// The conversation goes on without it.
+    pub(crate) fn is_beside(&self) -> bool {
+        !matches!(self, Self::Compact { .. })
+    }
+
+    /// Nobody waits for it: when everything else is over, so is this.
+    pub fn yields(&self) -> bool {
+        matches!(self, Self::Summarise)
+    }
+
+    /// Somebody waits for what comes of it; all else gives way to those who are waited for.
+    pub fn is_waited_for(&self) -> bool {
+        matches!(self, Self::Compact { .. } | Self::Side)
+    }
+
+    /// It is about what the user may say next: once that is said, it is over.
+    pub fn foresees(&self) -> bool {
+        matches!(self, Self::Suggest | Self::Speculate)
+    }
+
+    /// What it says is a fact of the session it is about.
+    fn advises(&self) -> bool {
+        matches!(self, Self::Suggest | Self::Speculate | Self::Summarise)
+    }
+
+    pub(crate) fn advice(&self, said: &Text) -> Option<Event> {
+        self.advises().then(|| Event::Advised { advice: self.clone(), text: said.clone() })
     }
 }
 

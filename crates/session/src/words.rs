@@ -20,6 +20,31 @@ pub(crate) const RESUMED: &str =
 /// Said for the user after an agent that the user ran directly has come back.
 pub(crate) const FOLLOW_UP: &str = "Summarize the task tool output above and continue with your task.";
 
+/// Files named in a note.
+const PATHS_NAMED_MAX: usize = 20;
+
+/// What the user did with the work of a task.
+pub(crate) fn brought_home(task: &SessionId, paths: &[String], onto: &str, discarded: bool) -> String {
+    if discarded {
+        return format!("The user has thrown away the worktree of task {task} and everything in it.");
+    }
+    let mut named: Vec<&str> = paths.iter().take(PATHS_NAMED_MAX).map(String::as_str).collect();
+    let more = format!("and {} more", paths.len().saturating_sub(PATHS_NAMED_MAX));
+    if PATHS_NAMED_MAX < paths.len() {
+        named.push(&more);
+    }
+    match onto {
+        "" => format!(
+            "The user has brought the work of task {task} into this folder. Changed: {}. Read these files again before you change them.",
+            named.join(", ")
+        ),
+        branch => format!(
+            "The user has merged the work of task {task} into the branch {branch}, not into this folder. Changed there: {}.",
+            named.join(", ")
+        ),
+    }
+}
+
 /// Said to the model after the user put files back.
 pub(crate) fn undone(paths: &[String]) -> String {
     format!(

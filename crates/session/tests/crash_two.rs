@@ -7,16 +7,16 @@
 mod common;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     env,
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
-use common::{Counter, Dice, created, internal, play::task_report, rules, spawn, wanted};
+use common::{BESIDE, Counter, Dice, created, internal, left, play::task_report, rules, spawn, split_off, wanted};
 use posse_session::{
-    Asking, BatchId, By, CallId, CallState, Command, Draft, Effect, EffectKey, Entry, EntryId, Event, Finish, Given, Hold, How, Ids, Kind,
-    ModelFailure, OpenCall, OpenTask, Outcome, Part, Permit, Purpose, Record, Report, Rules, Session, SessionId, Source, Spawn, Text,
-    Timestamp, To, Usage,
+    Asking, BatchId, By, CallId, CallState, Command, Draft, Effect, EffectKey, Entry, EntryId, Event, Finish, Given, Hold, How, Ids,
+    Isolation, Kind, ModelFailure, OpenCall, OpenTask, Outcome, Part, Permit, Purpose, Record, Report, Rules, Session, SessionId, Source,
+    Spawn, Text, Timestamp, To, Usage, Worktree,
 };
 
 /// Played by every run of the tests; more by `POSSE_SEEDS`.
@@ -55,15 +55,28 @@ struct World<'a> {
     /// Children are opened by themselves, not only by their parent's watch.
     opens_alone: bool,
     people: u64,
+    /// The folders of tasks that have one of their own, on a disk that outlives every process.
+    folders: BTreeMap<SessionId, Folder>,
     /// The tools of the parent's first replies.
     script: Vec<Vec<&'static str>>,
+}
+
+/// A folder of a task's own.
+#[derive(Debug, Default)]
+struct Folder {
+    is_there: bool,
+    is_dirty: bool,
+    /// It cannot be removed.
+    is_locked: bool,
 }
 
 struct Crashed;
 
 /// What a reply of the parent may call; the more often it is here, the more often it is called.
-const TOOLS: [&str; 14] =
-    ["agent", "launch", "agent", "launch", "dream", "again", "again", "await", "await", "message", "message", "output", "halt", "keep"];
+const TOOLS: [&str; 18] = [
+    "agent", "launch", "agent", "launch", "dream", "again", "again", "await", "await", "message", "message", "output", "halt", "keep",
+    "alone", "apart", "fork", "fork",
+];
 
 /// The run finds the parent's conversation too long once in so many turns of it.
 const FULL_ONCE_IN: u64 = 9;
@@ -73,7 +86,7 @@ const REFUSED_ONCE_IN: u64 = 12;
 
 /// Its call is open until a task is recorded, or its end: the tool itself says nothing.
 fn is_delegation(tool: &str) -> bool {
-    matches!(tool, "agent" | "launch" | "dream" | "again" | "await")
+    matches!(tool, "agent" | "launch" | "dream" | "again" | "await" | "alone" | "apart" | "fork")
 }
 
 enum Move {
@@ -151,6 +164,7 @@ impl<'a> World<'a> {
             ran: Vec::new(),
             opens_alone: false,
             people: 0,
+            folders: BTreeMap::new(),
             script,
         }
     }
@@ -168,6 +182,9 @@ impl<'a> World<'a> {
             return Err(Crashed);
         }
         node.session = session;
+        // A folder that is no longer to be removed may be later.
+        let owed = |key: &EffectKey| node.session.owed().iter().any(|effect| effect.key() == *key);
+        node.done.retain(|key| !matches!(key, EffectKey::Release(_)) || owed(key));
         Ok(())
     }
 
@@ -218,6 +235,8 @@ impl<'a> World<'a> {
                 Command::Await { call, task, .. } if !draft.session().tasks().contains_key(&task) => {
                     Command::Report(Report::CallFinished { call, outcome: Outcome::done("it has ended") })
                 }
+                // Whoever begins internal work looks first whether it was begun.
+                Command::Advise { task, .. } if self.is_promised(at, &task) => Command::Noticed { task },
                 other => other,
             };
             draft.decide(command, &given);
@@ -351,10 +370,14 @@ impl<'a> World<'a> {
                     self.nodes[at].done.push(key);
                     return Ok(());
                 } else if is_delegation(&tool) {
-                    let spawn = Box::new(spawn(&self.ids.fresh("msg_"), tool == "dream"));
+                    let mut spawn = Box::new(spawn(&self.ids.fresh("msg_"), tool == "dream"));
+                    if tool == "fork" {
+                        *spawn = self.split_off(at);
+                    }
+                    spawn.isolation = matches!(tool.as_str(), "alone" | "apart").then_some(Isolation::Worktree);
                     let (task, round) =
                         self.again(at).filter(|_| tool == "again").unwrap_or_else(|| (SessionId::new(self.ids.fresh("ses_")), 1));
-                    let launched = (tool == "launch").then(|| Outcome::done("it runs"));
+                    let launched = matches!(tool.as_str(), "launch" | "apart" | "fork").then(|| Outcome::done("it runs"));
                     Command::Spawn { call: call.clone(), task, round, spawn, launched }
                 } else {
                     self.ran.push(call.clone());
@@ -376,6 +399,10 @@ impl<'a> World<'a> {
                 self.nodes[at].heard.push(Command::Report(Report::Looked { call, input: Text::default(), look, by: String::new() }));
             }
             Effect::Expand { .. } | Effect::Subtask { .. } | Effect::Compact { .. } | Effect::Conclude { .. } => {}
+            Effect::Release { task } => {
+                let report = self.release(at, task);
+                self.nodes[at].heard.push(Command::Report(report));
+            }
             Effect::Mind { call } => {
                 let words = self.dice.once_in(2).then(|| Text::from("[shell done]"));
                 self.nodes[at].heard.push(Command::Report(Report::KeptEnded { call: call.clone(), words }));
@@ -435,8 +462,8 @@ impl<'a> World<'a> {
             _ => None,
         })?;
         let child = &self.nodes[self.child(&ended)?].session;
-        // Nobody speaks to whoever has summed something up.
-        if child.only_answers() {
+        // Nobody speaks to whoever has summed something up or worked beside the conversation.
+        if child.birth().is_some_and(|birth| birth.kind == Kind::Internal) {
             return None;
         }
         let round = child.round();
@@ -463,6 +490,7 @@ impl<'a> World<'a> {
             // Who has ended without an answer has said nothing.
             end.said = if reply.is_some() { result.clone() } else { Text::default() };
             (end.result, end.notice, end.usage) = (result.clone(), result, usage);
+            end.left = self.folders.get(task).map(|folder| left(task.as_str(), !folder.is_dirty));
             self.nodes[at].heard.push(Command::Report(Report::TaskEnded(end)));
             self.nodes[at].done.push(EffectKey::Watch(task.clone(), round));
         } else if !self.nodes[child].told.contains(&words.id) {
@@ -471,10 +499,22 @@ impl<'a> World<'a> {
                 Event::TaskStarted { spawn, .. } => spawn.fork.clone(),
                 _ => None,
             };
-            let kind = if open.purpose.is_some() { Kind::Internal } else { Kind::Task };
+            let kind = match (&open.purpose, &fork) {
+                (Some(_), _) => Kind::Internal,
+                (None, Some(_)) => Kind::Fork,
+                (None, None) => Kind::Task,
+            };
+            let only_answers = open.purpose.as_ref().is_some_and(|purpose| !purpose.takes_notes());
             let mut birth = created(kind, "ses_p", Some("ses_p"), vec![self.rules.clone()]);
-            if let Event::Created { recipe, .. } = &mut birth {
-                recipe.only_answers = open.purpose.is_some();
+            let isolated = self.is_isolated(at, task);
+            if let Event::Created { recipe, worktree, .. } = &mut birth {
+                recipe.only_answers = only_answers;
+                let (home, path) = ("/work".into(), format!("/trees/{task}"));
+                *worktree = isolated.then(|| Worktree { home, path, branch: format!("posse/{task}"), base: "01ab".into() });
+            }
+            // The folder comes first: a crash after it finds the same one.
+            if isolated {
+                self.make_folder(task);
             }
             let mut first = vec![Command::Create(Box::new(birth))];
             first.extend(fork.map(|fork| Command::Fork { segments: fork.segments }));
@@ -482,9 +522,56 @@ impl<'a> World<'a> {
             let draft = self.draft(child, first, false, false);
             self.append(child, draft)?;
         } else {
+            // Whoever goes on with a task sees that its folder is there.
+            if self.folders.contains_key(task) {
+                self.make_folder(task);
+            }
             self.nodes[child].open();
         }
         Ok(())
+    }
+
+    fn make_folder(&mut self, task: &SessionId) {
+        let (dirties, is_locked) = (self.dice.once_in(3), self.dice.once_in(4));
+        let folder = self.folders.entry(task.clone()).or_default();
+        folder.is_there = true;
+        folder.is_dirty |= dirties;
+        folder.is_locked |= is_locked;
+    }
+
+    /// Removes a folder: never one that is worked in, never one with work in it.
+    fn release(&mut self, at: usize, task: &SessionId) -> Report {
+        assert!(!self.nodes[at].session.tasks().contains_key(task), "the folder of {task} is removed while it works");
+        let folder = self.folders.get_mut(task).expect("only who has a folder is released");
+        assert!(!folder.is_dirty, "the folder of {task} is removed with work in it");
+        folder.is_there &= folder.is_locked;
+        let words = if folder.is_there { "it is locked".into() } else { String::new() };
+        Report::Released { task: task.clone(), removed: !folder.is_there, words }
+    }
+
+    fn is_promised(&self, at: usize, task: &SessionId) -> bool {
+        self.nodes[at].log.iter().any(|record| matches!(&record.event, Event::TaskStarted { task: known, .. } if known == task))
+    }
+
+    /// Whether the promise of a task says that it works in a folder of its own.
+    fn is_isolated(&self, at: usize, task: &SessionId) -> bool {
+        let promised = |record: &Record| matches!(&record.event, Event::TaskStarted { task: known, spawn, .. } if known == task && spawn.isolation.is_some());
+        self.nodes[at].log.iter().any(promised)
+    }
+
+    /// What a fork of the last reply begins with.
+    fn split_off(&self, at: usize) -> Spawn {
+        let node = &self.nodes[at];
+        let to = node.log.iter().rev().find(|record| matches!(record.event, Event::Called { .. })).map_or(0, |record| record.seq);
+        split_off(&self.ids.fresh("msg_"), node.session.segments_until(to))
+    }
+
+    /// Somebody wants something done beside the parent's conversation.
+    fn advise(&mut self) -> Command {
+        let purpose = BESIDE[self.dice.roll(BESIDE.len() as u64) as usize].clone();
+        let session = &self.nodes[PARENT].session;
+        let spawn = internal(&self.ids.fresh("msg_"), purpose, session.segments_until(session.head()));
+        Command::Advise { task: SessionId::new(self.ids.fresh("ses_")), spawn: Box::new(spawn) }
     }
 
     fn reply(&mut self, at: usize, step: u64) -> Report {
@@ -529,11 +616,12 @@ impl<'a> World<'a> {
         let parts = vec![Part::Compact { words: Text::default() }];
         let sum_up = Command::Say(Entry { parts, ..Entry::user(EntryId::new(self.ids.fresh("msg_")), "") });
         let summed = task.as_ref().is_some_and(|task| !self.works(PARENT, task));
-        let (to, letter) = match (self.dice.roll(13), task, child) {
+        let (to, letter) = match (self.dice.roll(16), task, child) {
             (11, _, _) => (PARENT, sum_up),
+            (13.., _, _) => (PARENT, self.advise()),
             // Nobody speaks to whoever sums it up, or lets it go on when it was stopped.
             (5 | 6 | 12, _, _) if summed => (PARENT, esc),
-            (8 | 9, _, _) if waits.is_some() => {
+            (8 | 9 | 12, _, _) if waits.is_some() => {
                 let outcome = Outcome::done("it still runs");
                 (PARENT, waits.map_or(Command::Resume { by: By::User }, |call| Command::Lapse { call, outcome }))
             }
@@ -612,6 +700,10 @@ impl<'a> World<'a> {
                     *promised.entry((task, *round)).or_insert(0) += 1;
                     spawned.insert((task, *round), spawn.entry.clone());
                 }
+                // Who yields is over when everything else is, whatever it says itself.
+                Event::TaskEnded { task, round, how: How::Stopped, to: To::Internal, .. } if self.yields(task) => {
+                    *ends.entry((task, *round)).or_insert(0) += 1;
+                }
                 Event::TaskEnded { task, round, how, result, to, .. } => {
                     *ends.entry((task, *round)).or_insert(0) += 1;
                     if let To::Queue { entry, .. } = to {
@@ -642,11 +734,15 @@ impl<'a> World<'a> {
         assert!(notices.values().all(|times| *times == 1), "nothing comes twice: {notices:?}");
         assert_eq!(notices, taken, "every notice is heard once");
         self.check_summaries();
+        self.check_folders();
+        self.check_forks();
+        self.check_beside();
         let mut ran = self.ran.clone();
         ran.sort();
         ran.dedup();
         for node in &self.nodes {
-            assert!(node.session.is_settled(), "{:?}", node.session);
+            let abandoned = self.yields(node.session.id());
+            assert!(node.session.is_settled() || abandoned, "{:?}", node.session);
             assert_eq!(Session::fold(node.session.id().clone(), &node.log), node.session, "the log says something else");
             assert!(node.log.iter().enumerate().all(|(index, record)| record.seq == index as u64 + 1));
             let births = node.log.iter().filter(|record| matches!(record.event, Event::Created { .. })).count();
@@ -667,7 +763,7 @@ impl<'a> World<'a> {
                     _ => {}
                 }
             }
-            assert!(results.values().all(|times| *times == 1), "every call has one result: {results:?}");
+            assert!(abandoned || results.values().all(|times| *times == 1), "every call has one result: {results:?}");
             for call in results.keys() {
                 let times = self.ran.iter().filter(|ran| ran == call).count();
                 let most = if repeatable.contains(call) { 3 } else { 1 };
@@ -700,6 +796,112 @@ impl World<'_> {
             }
             assert!(child.log.iter().all(|record| !matches!(record.event, Event::CallStarted { .. })), "who sums up calls nothing");
         }
+    }
+}
+
+impl World<'_> {
+    /// The purpose of a task, from the promise.
+    fn purpose(&self, task: &SessionId) -> Option<&Purpose> {
+        self.nodes[PARENT].log.iter().find_map(|record| match &record.event {
+            Event::TaskStarted { task: known, spawn, .. } if known == task => spawn.purpose.as_ref(),
+            _ => None,
+        })
+    }
+
+    fn yields(&self, task: &SessionId) -> bool {
+        self.purpose(task) == Some(&Purpose::Summarise)
+    }
+
+    /// CC-222, CC-223: a folder that holds nothing is removed once, and what holds something or cannot be removed is there.
+    fn check_folders(&self) {
+        let (mut at_work, mut releasable) = (BTreeSet::new(), BTreeSet::new());
+        let mut last: BTreeMap<&SessionId, bool> = BTreeMap::new();
+        for record in &self.nodes[PARENT].log {
+            match &record.event {
+                Event::TaskStarted { task, .. } | Event::TaskResumed { task, .. } => drop(at_work.insert(task)),
+                Event::TaskEnded { task, .. } => drop(at_work.remove(task)),
+                Event::WorktreeLeft { task, left } => {
+                    assert!(at_work.contains(task), "what {task} left is told when it ends");
+                    last.remove(task);
+                    if left.clean {
+                        releasable.insert(task)
+                    } else {
+                        releasable.remove(task)
+                    };
+                }
+                Event::Released { task, removed, .. } => {
+                    assert!(!at_work.contains(task), "{task} is released while it works");
+                    assert!(releasable.remove(task), "{task} is released twice, or with work in it");
+                    last.insert(task, *removed);
+                }
+                _ => {}
+            }
+        }
+        assert!(releasable.is_empty(), "nobody has removed {releasable:?}");
+        for (task, folder) in &self.folders {
+            let stays = folder.is_dirty || last.get(task) == Some(&false);
+            assert_eq!(folder.is_there, stays, "{task}: {folder:?}, released {last:?}");
+            assert!(!stays || folder.is_dirty || folder.is_locked, "{task} could have been removed");
+            let birth = self.child(task).and_then(|child| self.nodes[child].session.birth().cloned()).expect("it was made");
+            assert!(birth.worktree.is_some_and(|worktree| worktree.path.ends_with(task.as_str())), "{task} knows its folder");
+        }
+    }
+
+    /// CC-192, CC-194, CC-197: a fork is made once, begins with its caller's conversation up to a reply, and hears its words once.
+    fn check_forks(&self) {
+        for record in &self.nodes[PARENT].log {
+            let Event::TaskStarted { task, spawn, .. } = &record.event else { continue };
+            let (None, Some(fork)) = (&spawn.purpose, &spawn.fork) else { continue };
+            let child = &self.nodes[self.child(task).expect("it was made")];
+            let births: Vec<&Event> = child.log.iter().take(3).map(|record| &record.event).collect();
+            assert!(matches!(births[0], Event::Created { kind: Kind::Fork, .. }), "{births:?}");
+            assert_eq!(births[1], &Event::Forked { segments: fork.segments.clone() }, "it begins with what was promised");
+            assert!(child.session.begins_elsewhere());
+            let split = fork.segments.last().expect("a conversation");
+            let at = &self.nodes[PARENT].log[split.to as usize - 1].event;
+            assert!(split.to < record.seq && matches!(at, Event::Called { .. }), "it is split off at a reply, not at {at:?}");
+            let forked = child.log.iter().filter(|record| matches!(record.event, Event::Forked { .. })).count();
+            let told = child.told.iter().filter(|told| **told == spawn.entry).count();
+            assert_eq!((forked, told), (1, 1), "{task} begins once and is told once");
+            let heard =
+                child.log.iter().filter(|record| matches!(&record.event, Event::StepStarted { took, .. } if took.contains(&spawn.entry)));
+            let waits = child.session.queue().waiting().iter().any(|waiting| waiting.id == spawn.entry);
+            assert_eq!(heard.count(), usize::from(!waits), "{task} hears its words once");
+        }
+    }
+
+    /// CC-209 and CC-213..216: one of a kind at a time, no word of it to the model, its advice is what it said, once.
+    fn check_beside(&self) {
+        let mut open: Vec<(&SessionId, &Purpose)> = Vec::new();
+        let mut said: Vec<Text> = Vec::new();
+        for record in &self.nodes[PARENT].log {
+            match &record.event {
+                Event::TaskStarted { task, spawn: Spawn { purpose: Some(purpose), .. }, .. } => {
+                    let busy = open.iter().any(|(_, other)| *other == purpose);
+                    assert!(!busy || *purpose == Purpose::Side, "two at once that are {purpose:?}");
+                    open.push((task, purpose));
+                }
+                Event::TaskEnded { task, round, how, to, .. } => {
+                    let Some(at) = open.iter().position(|(known, _)| *known == task) else { continue };
+                    let (_, purpose) = open.remove(at);
+                    assert_eq!((*to == To::Internal, *round), (true, 1), "nobody hears of {purpose:?}, and nobody goes on with it");
+                    let child = self.child(task).map(|child| &self.nodes[child]);
+                    if let (How::Completed, Some((ended, reply, _))) = (how, child.and_then(|child| child.has_ended(1))) {
+                        said.push(Text::from(format!("{task} {ended:?} {reply:?}")));
+                    }
+                }
+                Event::Advised { advice, text } => {
+                    assert!(matches!(advice, Purpose::Suggest | Purpose::Speculate | Purpose::Summarise), "{advice:?} is no advice");
+                    let at = said.iter().position(|known| known == text);
+                    drop(said.remove(at.unwrap_or_else(|| panic!("{text:?} was not said, or is said twice"))));
+                }
+                Event::Ended { .. } => {
+                    assert!(open.iter().all(|(_, purpose)| **purpose != Purpose::Summarise), "a round has ended and left {open:?}");
+                }
+                _ => {}
+            }
+        }
+        assert!(open.is_empty(), "{open:?}");
     }
 }
 
@@ -737,6 +939,7 @@ fn play(seed: u64, rules: &Rules, seen: &mut Seen) {
     }
     world.check();
     seen.note("crash", crashes);
+    note_beside(&world, seen);
     for record in &world.nodes[PARENT].log {
         match &record.event {
             Event::TaskEnded { how: How::Completed, to: To::Call { .. }, .. } => seen.note("completed to call", 1),
@@ -772,6 +975,48 @@ fn play(seed: u64, rules: &Rules, seen: &mut Seen) {
     for node in &world.nodes[1..] {
         seen.note("second round", u64::from(node.has_ended(2).is_some()));
         seen.note("stopped before its first step", u64::from(node.session.steps() == 0));
+    }
+}
+
+/// Words reached a task whose folder was about to be removed.
+const GONE_ON: &str = "gone on with before its folder was removed";
+
+/// Folders, forks and work beside the conversation.
+fn note_beside(world: &World, seen: &mut Seen) {
+    let (mut to_remove, mut sides) = (BTreeSet::new(), 0_u64);
+    for record in &world.nodes[PARENT].log {
+        match &record.event {
+            Event::WorktreeLeft { task, left } if left.clean => drop(to_remove.insert(task)),
+            Event::WorktreeLeft { .. } => seen.note("a folder with work in it", 1),
+            Event::Released { task, removed, .. } => {
+                to_remove.remove(task);
+                seen.note(if *removed { "a folder is removed" } else { "a folder cannot be removed" }, 1);
+            }
+            Event::TaskResumed { task, .. } if to_remove.contains(task) => seen.note(GONE_ON, 1),
+            Event::TaskStarted { task, round, .. } if 1 < *round && to_remove.contains(task) => {
+                seen.note(GONE_ON, 1);
+            }
+            Event::TaskStarted { spawn: Spawn { purpose: Some(Purpose::Side), .. }, .. } => {
+                sides += 1;
+                seen.note("two questions at the side", u64::from(1 < sides));
+            }
+            Event::TaskEnded { task, how, .. } => match world.purpose(task) {
+                Some(Purpose::Side) => sides -= 1,
+                Some(Purpose::Summarise) if *how == How::Stopped => seen.note("yielded", 1),
+                Some(Purpose::Remember | Purpose::Consolidate) => seen.note("notes are taken", 1),
+                _ => {}
+            },
+            Event::Advised { advice: Purpose::Summarise, .. } => seen.note("what goes on is told", 1),
+            Event::Advised { .. } => seen.note("advised", 1),
+            _ => {}
+        }
+    }
+    for node in &world.nodes[1..] {
+        let is_fork = node.session.birth().is_some_and(|birth| birth.kind.is_fork());
+        seen.note("forks", u64::from(is_fork));
+        seen.note("a fork goes on", u64::from(is_fork && node.has_ended(2).is_some()));
+        let foreign = node.session.segments().iter().filter(|segment| segment.session.as_str() == "ses_p").count();
+        seen.note("a fork of several stretches", u64::from(is_fork && 1 < foreign));
     }
 }
 
@@ -826,6 +1071,18 @@ fn check_seen(seen: &Seen) {
         "too long, tried again",
         "too long for good",
         "a summary is wished for",
+        "a folder with work in it",
+        "a folder is removed",
+        "a folder cannot be removed",
+        GONE_ON,
+        "two questions at the side",
+        "yielded",
+        "notes are taken",
+        "what goes on is told",
+        "advised",
+        "forks",
+        "a fork goes on",
+        "a fork of several stretches",
     ];
     for what in expected {
         assert!(10 < seen.0.get(what).copied().unwrap_or(0), "{what} hardly ever happens: {:?}", seen.0);

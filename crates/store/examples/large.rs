@@ -68,6 +68,8 @@ fn created(session: &SessionId, directory: &str, title: String) -> Event {
         above: Text::default(),
         depth: 0,
         strict_shell: false,
+        worktree: None,
+        within: None,
     }
 }
 

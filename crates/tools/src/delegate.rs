@@ -6,6 +6,7 @@
 
 mod claude;
 mod list;
+mod merge;
 mod opencode;
 mod output;
 mod posse;
@@ -17,10 +18,10 @@ mod words;
 
 use std::sync::Arc;
 
-use posse_session::Tool;
+use posse_session::{Forks, Tool};
 pub use spawn::Delegation;
 
-use crate::{arguments::Parameter, shells::Shells};
+use crate::{arguments::Parameter, shells::Shells, worktree::Worktrees};
 
 /// A task by its id or its name, as models of several products call it.
 const TASK: Parameter = Parameter::new("task_id", &["agent_id", "id", "task", "name", "session_id"]);
@@ -35,11 +36,29 @@ pub enum Dialect {
 }
 
 /// What there is besides giving work and waiting for it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Switches {
     /// Tasks may go on while their caller does other things.
     pub background: bool,
+    /// A worker may begin with everything its caller knows.
+    pub forks: Forks,
+    /// A task may work in a git worktree of its own.
+    pub worktrees: bool,
 }
+
+impl Switches {
+    /// Nothing is waited for, so the model has nothing to choose.
+    fn always_in_background(self) -> bool {
+        self.forks == Forks::Implicit && self.background
+    }
+}
+
+/// The worker that begins with everything its caller knows. An agent of the user's that is called so takes its place.
+pub const FORK: &str = "fork";
+
+/// What it is for, in the list of agents.
+pub const FORK_DESCRIPTION: &str = "A worker that knows everything you know: it begins with this whole conversation, your tools and your model, and only `prompt` is new to it. \
+For several independent pieces of work that all need what was said and read here. Not for work that needs little of it: others are cheaper there. A fork cannot fork.";
 
 /// An agent as a caller may see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,6 +68,8 @@ pub struct Callable {
     /// Other names it answers to.
     pub aliases: Vec<String>,
     pub standing: Standing,
+    /// It is no agent but the caller once more.
+    pub forks: bool,
 }
 
 /// Whether a caller may call an agent.
@@ -74,9 +95,9 @@ impl Dialect {
     /// All tools of the dialect, the one that starts a task first.
     pub fn tools(self) -> &'static [&'static str] {
         match self {
-            Self::Posse => &["agent", "send_message", "task_list", "task_output", "task_stop"],
+            Self::Posse => &["agent", "send_message", "task_list", "task_merge", "task_output", "task_stop"],
             Self::OpenCode => &["task"],
-            Self::Claude => &["Agent", "SendMessage", "TaskOutput", "TaskStop"],
+            Self::Claude => &["Agent", "SendMessage", "TaskMerge", "TaskOutput", "TaskStop"],
         }
     }
 
@@ -87,6 +108,11 @@ impl Dialect {
             Self::OpenCode => 1,
         }
     }
+}
+
+/// The tool that brings home what tasks have changed in their worktrees.
+pub fn merger(dialect: Dialect, worktrees: &Arc<Worktrees>) -> Option<Arc<dyn Tool>> {
+    (dialect != Dialect::OpenCode).then(|| Arc::new(merge::TaskMerge::new(dialect, worktrees)) as Arc<dyn Tool>)
 }
 
 /// The tools that speak to tasks, look at them and stop them, sorted by name.

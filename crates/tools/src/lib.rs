@@ -43,11 +43,12 @@ mod todowrite;
 mod walk;
 mod webfetch;
 mod workspace;
+mod worktree;
 mod write;
 
 use std::sync::Arc;
 
-pub use delegate::{Callable, Delegation, Dialect, Standing, Switches, messengers};
+pub use delegate::{Callable, Delegation, Dialect, FORK, FORK_DESCRIPTION, Standing, Switches, merger, messengers};
 pub use environment::child_env;
 pub use keeper::{Keeper, keeper_main};
 pub use path_cases::test_path_case;
@@ -60,6 +61,10 @@ pub use shells::Shells;
 pub use skill::{FindSkill, FoundSkill, SkillTool};
 pub use text::{Capped, cap, cap_to_spool, clean};
 pub use workspace::LocalWorkspace;
+pub use worktree::{
+    After, Conflict, ConflictKind, Diff, DiffFile, FileStatus, Hunk, Leftover, LeftoverKind, Making, MergeError, Merged, MergedFile, Onto,
+    Provenance, Worktrees, Written,
+};
 
 /// The built-in tools, sorted by name so that the head of a request never changes by chance.
 pub fn builtin() -> Vec<Arc<dyn Tool>> {

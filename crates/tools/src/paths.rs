@@ -87,7 +87,7 @@ impl Place {
         let readable = inside || own || workspace.readable_roots().iter().any(|root| real.starts_with(root));
         let (linked, spelled) = (tidied != real, Some(spelled).filter(|spelled| *spelled != name));
         let is_folder_name = is_folder_name(path);
-        let guarded = workspace.guarded_roots().iter().any(|root| real.starts_with(root));
+        let guarded = workspace.is_guarded(&real);
         let mut place = Self { real, name, spelled, linked, is_folder_name, is_folder: false, inside, readable, guarded, own, root };
         place.is_folder = place.kind()? == "directory";
         Ok(place)

@@ -15,6 +15,7 @@ mod judging;
 mod parse;
 mod places;
 mod programs;
+mod repository;
 mod scan;
 mod scripts;
 mod urls;
@@ -28,6 +29,7 @@ use std::path::PathBuf;
 use judging::Judge;
 pub(crate) use judging::outside_touch;
 use posse_session::{AskedFor, Rules, Touch, Verdict};
+pub(crate) use repository::{Does, RepositoryUse};
 
 /// Longer than any line written by hand; a longer one is only searched for what is denied.
 const COMMAND_BYTES_MAX: usize = 64 * 1024;
@@ -67,6 +69,8 @@ pub struct ShellVerdict {
     /// know what runs.
     pub asking: Vec<AskedFor>,
     pub files: Files,
+    /// What git is told to do to branches, settings and objects: in a linked worktree they are not the project's own.
+    pub(crate) repository: Vec<RepositoryUse>,
 }
 
 /// Files by name, relative to the root or absolute outside of it: what rules that deny reading or editing them are about.

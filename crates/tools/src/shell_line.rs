@@ -2,6 +2,11 @@
 //!
 //! The verdict on commands is `shell.rs`; here it meets the rules of other keys. A rule that denies a file denies it to
 //! commands too, as far as their words name it. Knows no session and asks nobody.
+//!
+//! In a linked worktree what git does to branches, settings and objects is done to the repository it was made from: that
+//! is a folder outside, whichever words say so.
+
+mod repository;
 
 use std::path::{Path, PathBuf};
 
@@ -31,7 +36,8 @@ impl ShellLine {
         let found = judge_shell(command, &Rules(vec![everything]), &surroundings);
         let (mut touches, mut files) = (found.touches, found.files);
         add_linked(&mut touches, &mut files, workspace.root());
-        let guarded = |path: &&String| workspace.guarded_roots().iter().any(|root| Path::new(path).starts_with(root));
+        touches.extend(repository::shared(&found.repository, workspace.root()).iter().map(|path| outside_touch(path)));
+        let guarded = |path: &&String| workspace.is_guarded(Path::new(path));
         touches.extend(files.written.iter().filter(guarded).map(|path| Touch::new("protected", path)));
         Self { command: command.to_owned(), surroundings, touches, files }
     }

@@ -20,6 +20,7 @@ pub struct LocalWorkspace {
     readable_roots: Vec<PathBuf>,
     private_roots: Vec<PathBuf>,
     guarded_roots: Vec<PathBuf>,
+    ground: Option<PathBuf>,
     own_roots: Vec<PathBuf>,
 }
 
@@ -42,6 +43,7 @@ impl LocalWorkspace {
             readable_roots: Vec::new(),
             private_roots: Vec::new(),
             guarded_roots: Vec::new(),
+            ground: None,
             own_roots: Vec::new(),
         })
     }
@@ -62,6 +64,12 @@ impl LocalWorkspace {
     /// Folders that only a person lets an agent write to.
     pub fn with_guarded_roots(mut self, roots: impl IntoIterator<Item = PathBuf>) -> Self {
         self.guarded_roots = roots.into_iter().map(|root| crate::paths::real(&root).unwrap_or(root)).collect();
+        self
+    }
+
+    /// A folder that is the agent's own though it lies below one that is guarded.
+    pub fn with_ground(mut self, ground: Option<PathBuf>) -> Self {
+        self.ground = ground.map(|ground| crate::paths::real(&ground).unwrap_or(ground));
         self
     }
 
@@ -99,6 +107,11 @@ impl Workspace for LocalWorkspace {
 
     fn guarded_roots(&self) -> &[PathBuf] {
         &self.guarded_roots
+    }
+
+    fn is_guarded(&self, path: &Path) -> bool {
+        let is_own = self.ground.as_ref().is_some_and(|ground| path.starts_with(ground));
+        !is_own && self.guarded_roots.iter().any(|root| path.starts_with(root))
     }
 
     fn spawn<'a>(&'a self, line: CommandLine) -> BoxFuture<'a, Result<Arc<dyn Process>, SpawnError>> {

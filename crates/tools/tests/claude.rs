@@ -147,7 +147,7 @@ async fn what_is_asked_for_is_an_errand() {
 #[tokio::test]
 async fn what_cannot_be_done_is_refused_in_words() {
     let names = "Agents you can call: code-reviewer, explore, general-purpose.";
-    let worktree = "Agent: `isolation: \"worktree\"` is not built yet: agents work in the folder of their caller. Say in the prompt which files the agent may change, and leave out `isolation`.";
+    let worktree = "Agent: `isolation: \"worktree\"` needs a git repository, and this project is not in one. Leave out `isolation`: the agent works in the folder of its caller.";
     let rows = [
         ("CC-010", json!({"description": null}), "Agent: the required parameter `description` (a string) is missing; "),
         ("CC-012", json!({"prompt": null}), "Agent: the required parameter `prompt` (a string) is missing; "),
@@ -165,13 +165,17 @@ async fn what_cannot_be_done_is_refused_in_words() {
         ),
         ("CC-022", json!({"name": "a:b"}), "Agent: `name` must be at most 64 letters"),
         ("CC-031", json!({"isolation": "worktree"}), worktree),
-        ("CC-037, CC-284", json!({"isolation": "worktree", "cwd": "/x"}), worktree),
+        (
+            "CC-036, CC-037, CC-284",
+            json!({"isolation": "worktree", "cwd": "/x"}),
+            "Agent: `cwd` and `isolation` exclude each other: a worktree is a folder of its own.",
+        ),
         (
             "CC-032, CC-042",
             json!({"isolation": "remote"}),
             "Agent: `isolation: \"remote\"` needs a remote runner, and there is none: agents run in this process. Leave out `isolation`.",
         ),
-        ("CC-034", json!({"cwd": "/x"}), "Agent: `cwd` cannot be set: an agent works in the folder of its caller."),
+        ("CC-034", json!({"cwd": "no/such/folder"}), "Agent: `cwd`: there is no folder no/such/folder."),
         ("wrong type", json!({"model": 3}), "Agent: parameter `model` must be a string; got the number 3."),
     ];
     for (about, more, expected) in rows {

@@ -38,6 +38,8 @@ impl Story {
             above: Text::default(),
             depth: u64::from(parent.is_some()),
             strict_shell: false,
+            worktree: None,
+            within: None,
         })
     }
 

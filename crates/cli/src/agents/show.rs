@@ -66,9 +66,11 @@ struct Shown {
 
 impl Shown {
     fn of(agent: Agent, setting: Setting, skills: &Skills, memory: Option<String>) -> Result<Self, Failure> {
+        let dialect = build::dialect(&setting.config, None)?;
         let circumstances = Circumstances {
             asking: Asking::Open,
-            dialect: build::dialect(&setting.config, None)?,
+            forks: build::forks(&setting.config, None, dialect, true).0,
+            dialect,
             shells: Default::default(),
             switches: false,
             speaker: String::new(),
@@ -87,8 +89,19 @@ impl Shown {
             let depth = u64::from(parent.is_some());
             let recipe = wardrobe.recipe_of(&agent, model.clone());
             let (root, directory) = (nobody.clone(), directory.clone());
-            let birth =
-                Birth { kind, root, parent, directory, title: String::new(), recipe, ceiling: Vec::new(), depth, strict_shell: false };
+            let birth = Birth {
+                kind,
+                root,
+                parent,
+                directory,
+                title: String::new(),
+                recipe,
+                ceiling: Vec::new(),
+                depth,
+                strict_shell: false,
+                worktree: None,
+                within: None,
+            };
             wardrobe.outfit(&nobody, &birth).map_err(Failure::usage)
         };
         let root = agent.mode.is_primary().then(|| outfit(Kind::Root)).transpose()?;

@@ -118,12 +118,7 @@ impl KeyFile {
     fn write(&self, list: &List) -> io::Result<()> {
         let text = serde_json::to_string_pretty(list).map_err(io::Error::other)?;
         let draft = self.folder.join(format!("{NAME}.{}.new", std::process::id()));
-        // One that a crash has left; the lock says that nobody writes it.
-        if let Err(error) = fs::remove_file(&draft)
-            && error.kind() != io::ErrorKind::NotFound
-        {
-            return Err(error);
-        }
+        self.remove_drafts()?;
         let mut file = OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(&draft)?;
         let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&draft, self.path()));
         written.inspect_err(|_| {
@@ -132,6 +127,24 @@ impl KeyFile {
         })?;
         File::open(&self.folder)?.sync_all()
     }
+
+    /// Those that crashes have left, of whichever process: keys are in them. The lock says that nobody writes one now.
+    fn remove_drafts(&self) -> io::Result<()> {
+        for entry in fs::read_dir(&self.folder)? {
+            let entry = entry?;
+            if entry.file_name().to_str().is_some_and(is_draft) {
+                fs::remove_file(entry.path())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// `auth.json.new`, or with the number of the process before its end.
+fn is_draft(name: &str) -> bool {
+    let middle = name.strip_prefix(NAME).and_then(|rest| rest.strip_prefix('.')).and_then(|rest| rest.strip_suffix("new"));
+    middle
+        .is_some_and(|middle| middle.is_empty() || middle.strip_suffix('.').is_some_and(|id| id.bytes().all(|byte| byte.is_ascii_digit())))
 }
 
 fn refuse_others(path: &Path, mode: u32, owner: u32) -> Result<(), String> {
@@ -207,6 +220,21 @@ mod tests {
             let words = file.read().err().unwrap();
             assert!(words.contains(NAME) && !words.contains("secret"), "{words}");
         }
+    }
+
+    #[test]
+    fn what_a_crash_left_is_removed_whoever_left_it() {
+        let (_guard, file) = file();
+        keep(&file, "a", "one");
+        let own = format!("auth.json.{}.new", std::process::id());
+        for name in ["auth.json.new", "auth.json.7.new", &own, "auth.json.mine.new", "auth.json.7"] {
+            fs::write(file.folder.join(name), "sk-secret").unwrap();
+        }
+        keep(&file, "b", "two");
+        let mut names: Vec<String> =
+            fs::read_dir(&file.folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort_unstable();
+        assert_eq!(names, ["auth.json", "auth.json.7", "auth.json.mine.new", "auth.lock"], "other files are the user's own");
     }
 
     #[test]

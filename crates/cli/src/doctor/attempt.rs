@@ -81,7 +81,7 @@ fn candidate(config: &Config, places: &Places, provider: &str) -> Result<Candida
         (None, None) => None,
     };
     Ok(Candidate {
-        spec: build::provider(&chosen).map_err(Failure::into_words)?,
+        spec: build::provider(config, &chosen).map_err(Failure::into_words)?,
         model,
         key_words: source.as_ref().map(|source| source_words(source, provider, &places.data_dir)),
         source,

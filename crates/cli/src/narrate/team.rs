@@ -145,6 +145,7 @@ fn remark(node: &Node) -> String {
             let why = if node.error.is_empty() { String::new() } else { format!(": {}", node.error) };
             format!("{}{why}", words::status(node.status))
         }
+        (None, _) if !node.doing.is_empty() => node.doing.clone(),
         (None, _) => node.last_action.clone(),
     };
     if words.is_empty() { words } else { format!("  {}", short(&flat(&words), REMARK_CHARS_MAX)) }

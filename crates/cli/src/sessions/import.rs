@@ -11,8 +11,8 @@ use std::{collections::HashSet, future::poll_fn, path::Path, sync::Arc, task::Po
 
 use posse_engine::{World, content_hash, read_all};
 use posse_session::{
-    Append, AppendError, Asking, BatchId, BoxFuture, By, Command, EVENT_BYTES_MAX, Event, Given, Hash, Hold, INLINE_BYTES_MAX, LeaseError,
-    Mode, Record, Rules, Seq, Session, SessionId, Summary, Text,
+    Append, AppendError, BatchId, BoxFuture, By, Command, EVENT_BYTES_MAX, Event, Given, Hash, Hold, INLINE_BYTES_MAX, LeaseError, Record,
+    Rules, Seq, Session, SessionId, Summary, Text,
 };
 
 use self::file::{Imported, Tree};
@@ -192,21 +192,7 @@ impl Importer<'_> {
         let session = Session::fold(id.clone(), records);
         let now = self.world.clock.now();
         let rules = Rules::default();
-        let given = Given {
-            now,
-            ids: &*self.world.ids,
-            chance: 0.0,
-            rules: &rules,
-            ceiling: &[],
-            // Nothing is judged here, and nobody is refused.
-            asking: Asking::Open,
-            mode: Mode::Default,
-            strict_shell: false,
-            grants: &[],
-            looks: false,
-            compacts: false,
-            fallbacks: &[],
-        };
+        let given = Given::apart(now, &*self.world.ids, &rules);
         let mut draft = session.draft(BatchId::fresh(&*self.world.ids), now);
         if !session.is_settled() {
             changed.ended += 1;

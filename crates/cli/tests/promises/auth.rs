@@ -28,6 +28,7 @@ echo "$@" >> "$here/calls"
 verb=$1; shift
 [ "$verb" = store ] && shift 2
 name="$here/kept-$(echo "$@" | tr -c 'a-z0-9\n' -)"
+[ "$verb" = lookup ] && [ -e "$here/forgetful" ] && exit 1
 case $verb in
 store) cat > "$name" ;;
 lookup) [ -e "$name" ] && cat "$name" || exit 1 ;;
@@ -70,6 +71,13 @@ impl Keyed {
     fn calls(&self) -> Vec<String> {
         let text = std::fs::read_to_string(self.keyring.join("calls")).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
+    }
+
+    /// The keys that the keyring has.
+    fn in_keyring(&self) -> Vec<String> {
+        let files = std::fs::read_dir(&self.keyring).unwrap().map(|entry| entry.unwrap());
+        let kept = files.filter(|file| file.file_name().to_string_lossy().starts_with("kept-"));
+        kept.map(|file| std::fs::read_to_string(file.path()).unwrap()).collect()
     }
 
     fn sent_key(&self) -> Option<String> {
@@ -263,5 +271,75 @@ fn a_kept_key_is_in_no_event_log_error_or_export() {
         let holders: Vec<&PathBuf> =
             files.iter().filter(|file| std::fs::read(file).unwrap().windows(KEY.len()).any(|window| window == KEY.as_bytes())).collect();
         assert!(holders.len() == 1 && may(holders[0]), "only the place it was given to: {holders:?}");
+    }
+}
+
+/// A list that cannot be written: somebody made a folder of its lock.
+#[test]
+fn an_add_that_fails_leaves_the_keyring_as_it_was() {
+    let keyed = Keyed::new(ok).with_keyring();
+    let lock = keyed.file().with_file_name("auth.lock");
+    let spoil = || {
+        let _ = std::fs::remove_file(&lock);
+        std::fs::create_dir_all(&lock).unwrap();
+    };
+    spoil();
+    keyed.add(&["mock"], KEY).expect_code(1);
+    assert_eq!(keyed.in_keyring(), [""; 0], "a key that no list names is of no use");
+    std::fs::remove_dir(&lock).unwrap();
+    keyed.add(&["mock"], KEY).expect_code(0);
+    spoil();
+    let failed = keyed.add(&["mock"], "sk-newer-0123456789").expect_code(1);
+    assert!(failed.err.contains("nothing was changed") && !failed.err.contains("sk-"), "{}", failed.err);
+    assert_eq!(keyed.in_keyring(), [KEY]);
+    keyed.command(&["run", "hi"]).run().expect_code(0);
+    assert_eq!(keyed.sent_key().as_deref(), Some(KEY), "the older key is still good");
+}
+
+#[test]
+fn a_keyring_that_did_not_seem_to_keep_a_key_is_left_without_it() {
+    let keyed = Keyed::new(ok).with_keyring();
+    std::fs::write(keyed.keyring.join("forgetful"), "").unwrap();
+    let added = keyed.add(&["mock"], KEY).expect_code(0);
+    assert!(added.err.contains("secret-tool did not keep it") && added.out.contains("auth.json"), "{added:?}");
+    assert_eq!(keyed.in_keyring(), [""; 0]);
+    keyed.add(&["mock", "--keyring"], KEY).expect_code(1);
+    assert_eq!(keyed.in_keyring(), [""; 0]);
+}
+
+#[test]
+fn a_kept_key_that_is_refused_is_named_by_its_place_with_what_to_do() {
+    for (place, words) in [("--file", "data/auth.json"), ("--keyring", "kept in the keyring")] {
+        let keyed = Keyed::new(|_: &Seen| Answer::error(401, "invalid x-api-key")).with_keyring();
+        keyed.add(&["mock", place], KEY).expect_code(0);
+        let refused = keyed.command(&["run", "hi"]).run().expect_code(1).err;
+        for part in [words, "posse doctor --try mock", "posse auth add mock"] {
+            assert!(refused.contains(part), "{part}: {refused}");
+        }
+        let refused = keyed.command(&["run", "hi"]).env("MOCK_KEY", "from-shell").run().expect_code(1).err;
+        assert!(refused.contains("check the key in MOCK_KEY") && !refused.contains("auth.json"), "{refused}");
+    }
+}
+
+/// Kept keys, tokens and passwords are in no recording, wherever the model has them from.
+#[test]
+fn a_recording_has_no_kept_key_no_token_and_no_password() {
+    const TOKEN: &str = "token-0123456789";
+    const PASSWORD: &str = "hunter2-hunter2";
+    for place in ["--file", "--keyring"] {
+        let keyed = Keyed::new(|_: &Seen| Answer::text(&format!("they are {KEY}, {TOKEN} and {PASSWORD}"))).with_keyring();
+        let url = keyed.world.model.url.replace("http://", &format!("http://me:{PASSWORD}@"));
+        let headers = json!({"x-relay": format!("Bearer {TOKEN}"), "x-title": "recording"});
+        let mock = json!({"api": "anthropic", "base_url": url, "env": ["MOCK_KEY"], "headers": headers, "models": {"m1": {}}});
+        keyed.world.configure(&json!({"model": "mock/m1", "provider": {"mock": mock}}));
+        keyed.add(&["mock", place], KEY).expect_code(0);
+        let tape = keyed.world.folder().join("run.jsonl");
+        let said = keyed.command(&["run", "--record", tape.to_str().unwrap(), "about the recording"]).run().expect_code(0);
+        assert!(said.out.contains(KEY), "{}", said.out);
+        let text = std::fs::read_to_string(&tape).unwrap();
+        for secret in [KEY, TOKEN, PASSWORD] {
+            assert!(!text.contains(secret), "{secret} of {place}: {text}");
+        }
+        assert!(text.contains("they are (hidden), (hidden) and (hidden)") && text.contains("about the recording"), "{text}");
     }
 }

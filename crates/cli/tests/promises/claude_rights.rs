@@ -192,7 +192,11 @@ fn a_call_cannot_change_an_agents_rights_or_tools() {
     };
     let mut offered: Vec<&str> = schema.as_object().unwrap().keys().map(String::as_str).collect();
     offered.sort_unstable();
-    assert_eq!(offered, ["description", "model", "name", "prompt", "run_in_background", "subagent_type"], "nor is any of it offered");
+    assert_eq!(
+        offered,
+        ["description", "isolation", "model", "name", "prompt", "run_in_background", "subagent_type"],
+        "nor is any of it offered"
+    );
 }
 
 /// CC-085: whether an agent may start, which tools it has, and what a tool may do are three questions, each with its own answer.
@@ -336,18 +340,23 @@ fn the_mode_of_a_definition_and_what_it_takes() {
     }
 }
 
-/// What nobody can do here yet, by name: each call of it says what is missing, and has no effect.
-/// CC-048, CC-032, CC-031, CC-034, CC-025, CC-149, CC-150, CC-159.
+/// What nobody can do here, by name: each call of it says what is missing, and has no effect.
+/// CC-025, CC-032, CC-034, CC-037, CC-048, CC-149, CC-150, CC-159, CC-284.
 #[test]
 fn powers_that_are_absent_are_refused_in_words() {
     let start = |more: Value| agent("never", more);
     let say = |to: &str, message: Value| call("SendMessage", json!({"to": to, "message": message, "summary": "hello"}));
-    let rows: [(&str, Piece, &[&str]); 10] = [
+    let rows: [(&str, Piece, &[&str]); 11] = [
         ("isolation remote", start(json!({"isolation": "remote"})), &["`isolation: \"remote\"`", "there is none"]),
-        ("isolation worktree", start(json!({"isolation": "worktree"})), &["`isolation: \"worktree\"`", "not built yet"]),
-        ("isolation, in the background", start(json!({"isolation": "worktree", "run_in_background": true})), &["not built yet"]),
+        ("a worktree and a folder", start(json!({"isolation": "worktree", "cwd": "."})), &["`cwd` and `isolation` exclude each other"]),
+        (
+            "both, in the background",
+            start(json!({"isolation": "worktree", "cwd": ".", "run_in_background": true})),
+            &["exclude each other"],
+        ),
         ("isolation unknown", start(json!({"isolation": "moon"})), &["no such `isolation`"]),
-        ("a folder of its own", start(json!({"cwd": "/tmp"})), &["`cwd` cannot be set"]),
+        ("a folder outside", start(json!({"cwd": "/"})), &["`cwd` must be a folder of this project"]),
+        ("a folder that is not there", start(json!({"cwd": "missing"})), &["there is no folder missing"]),
         ("a teammate", start(json!({"name": "anna", "team_name": "red"})), &["`team_name`", "no teams here"]),
         ("everybody", say("*", json!("hello")), &["`to: \"*\"`", "no teams here"]),
         ("structured", say("worker", json!({"type": "shutdown_request"})), &["structured messages", "no teams here"]),
@@ -372,7 +381,7 @@ fn powers_that_are_absent_are_refused_in_words() {
     assert_eq!((requests_of(&world, "never").len(), requests_of(&world, "work").len()), (0, 1));
 }
 
-/// CC-048: what a call says of isolation is judged before what the definition says; the definition's alone is kept, and said to be without effect.
+/// CC-033, CC-048, CC-218, CC-223: what a call says of isolation counts before what the definition says; the definition's alone is done.
 #[test]
 fn isolation_is_the_calls_before_the_definitions() {
     let definition = json!({"isolation": "worktree"});
@@ -380,7 +389,10 @@ fn isolation_is_the_calls_before_the_definitions() {
     let shown = run_json(&world, &["go"], 0);
     assert!(results(&shown)[0].contains("remote") && !results(&shown)[0].contains("worktree") && children(&shown) == 0, "{shown}");
     let world = one_call(plan(), definition, json!({}), write);
+    let shown = run_json(&world, &["go"], 0);
+    assert!(results(&shown)[0].contains("\nbranch: ") && !is_made(&world), "{shown}");
+    let world = one_call(plan(), json!({"isolation": "moon"}), json!({}), write);
     let done = world.run(&["go"]).expect_code(0);
-    let said = done.err.lines().filter(|line| line.contains("`isolation: worktree` of worker") && line.contains("not built yet")).count();
+    let said = done.err.lines().filter(|line| line.contains("`isolation: moon` of worker") && line.contains("no such isolation")).count();
     assert_eq!((said, is_made(&world)), (1, true), "{}", done.err);
 }

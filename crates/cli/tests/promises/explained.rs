@@ -107,7 +107,8 @@ fn an_unknown_name_and_a_fork_are_explained() {
     let unknown = world.posse(&["why", "diger"]).expect_code(2).err;
     assert!(unknown.contains("names that exist: digger = ses_") && unknown.contains("an id always works"), "{unknown}");
     let fork = why(&world, "fork");
-    assert!(fork.contains("forks are not built in this version"), "{fork}");
+    // CC-269: is it on, does somebody look on, what else keeps it off.
+    assert!(fork.contains("forks at a terminal are explicit") && fork.contains("without one they are off (nobody looks on"), "{fork}");
     let mcp = why(&world, "mcp__server__tool");
     assert!(mcp.contains("MCP servers are not built"), "{mcp}");
 }

@@ -296,6 +296,25 @@ fn ollamas_own_variable_leads_a_run_and_the_list_to_its_server() {
     assert!(list.contains("ollama/qwen3:8b") && list.contains("40k"), "{list}");
 }
 
+/// What leaves this machine goes through the proxy, so the proxy knows who was asked.
+#[test]
+fn a_server_elsewhere_is_asked_only_by_its_name() {
+    let world = alone();
+    let proxy = Site::saying(404, "nothing here");
+    let command = |args: &[&str]| {
+        let command = world.command(args).without("OLLAMA_BASE_URL").env("OLLAMA_HOST", "box.invalid");
+        command.env("HTTP_PROXY", &proxy.url).env("http_proxy", &proxy.url).run().expect_code(0)
+    };
+    let list = command(&["models", "list"]);
+    assert!(list.err.contains("ollama at http://box.invalid:11434/v1 is not on this machine"), "{}", list.err);
+    assert!(list.err.contains("posse models list ollama"), "{}", list.err);
+    let doctor = command(&["doctor"]).out;
+    assert!(doctor.contains("was not asked; `posse doctor --try ollama` asks it"), "{doctor}");
+    assert_eq!(proxy.asked().len(), 0, "{:?}", proxy.asked());
+    let asked = in_time(|| command(&["models", "list", "ollama"]), |_| !proxy.asked().is_empty());
+    assert!(!proxy.asked().is_empty(), "{}", asked.err);
+}
+
 const KEY: &str = "sk-tried-0123456789abcdef";
 
 /// `posse doctor --try mock` against a site; the finding of the try.

@@ -17,7 +17,7 @@ fn a_tool_that_is_denied_altogether_is_not_shown_to_the_model() {
     let world = World::new(|_: &Seen| "ok");
     world.run(&["hi"]).expect_code(0);
     let all = world.model.last().tools.clone();
-    let expected = "agent apply_patch bash bash_output edit glob grep kill_shell list multi_edit read send_message task_list task_output task_stop todoread todowrite webfetch write";
+    let expected = "agent apply_patch bash bash_output edit glob grep kill_shell list multi_edit read send_message task_list task_merge task_output task_stop todoread todowrite webfetch write";
     assert_eq!(sorted(&all).join(" "), expected);
     for (denied, gone) in [
         ("bash", &["bash", "bash_output", "kill_shell"][..]),
@@ -25,8 +25,8 @@ fn a_tool_that_is_denied_altogether_is_not_shown_to_the_model() {
         ("webfetch", &["webfetch"]),
         ("bash_output", &["bash_output"]),
         // Under the name of either dialect.
-        ("task", &["agent", "send_message", "task_list", "task_output", "task_stop"]),
-        ("agent", &["agent", "send_message", "task_list", "task_output", "task_stop"]),
+        ("task", &["agent", "send_message", "task_list", "task_merge", "task_output", "task_stop"]),
+        ("agent", &["agent", "send_message", "task_list", "task_merge", "task_output", "task_stop"]),
         ("task_stop", &["task_stop"]),
     ] {
         world.run(&["--deny", denied, "hi"]).expect_code(0);

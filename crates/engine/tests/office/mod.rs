@@ -15,12 +15,13 @@ use std::{
 use posse_engine::{Handle, Hub, Lanes, OpenError, Outfit, Outfits, Ulids, World};
 use posse_models::{Scripted, ScriptedReply, Seen};
 use posse_session::{
-    Asking, Birth, Block, BoxFuture, CallId, Clock, Command, CommandLine, Entry, EntryId, Event, Head, Hook, Kind, Limits, Live, Log, Look,
-    Message, Mode, Model, ModelError, ModelFacts, Outcome, Outputs, Process, Progress, Recipe, Record, Reply, Request, Role, Rules,
-    Session, SessionId, SpawnError, Summary, Timestamp, To, Tool, ToolCall, ToolContext, ToolSpec, Touch, Workspace,
+    Asking, Birth, Block, BoxFuture, CallId, Clock, Command, CommandLine, Entry, EntryId, Event, Forks, Head, Hook, Isolation, Kind, Left,
+    Limits, Live, Log, Look, Message, Mode, Model, ModelError, ModelFacts, Outcome, Outputs, Process, Progress, Recipe, Record, Reply,
+    Request, Role, Rules, Session, SessionId, SpawnError, Summary, Timestamp, To, Tool, ToolCall, ToolContext, ToolSpec, Touch, Workspace,
+    Worktree,
 };
 use posse_store::{Fault, Memory};
-use posse_tools::{Callable, Delegation, Dialect, Standing, Switches, messengers};
+use posse_tools::{Callable, Delegation, Dialect, FORK, Standing, Switches, messengers};
 use serde_json::{Value, json};
 
 /// The wall clock follows tokio's, so that paused time is everybody's time.
@@ -169,8 +170,11 @@ impl Drop for Underway<'_> {
     }
 }
 
+/// What a model was sent, as bytes, and when.
+pub type Sent = Arc<Mutex<Vec<(tokio::time::Instant, Request)>>>;
+
 /// The scripted model, counted.
-struct Counted(Arc<Scripted>, Arc<Busy>);
+struct Counted(Arc<Scripted>, Arc<Busy>, Sent);
 
 impl Model for Counted {
     fn facts(&self) -> &ModelFacts {
@@ -188,6 +192,7 @@ impl Model for Counted {
     fn reply<'a>(&'a self, request: Request, live: &'a dyn Live) -> BoxFuture<'a, Result<Reply, ModelError>> {
         Box::pin(async move {
             let _underway = Underway::new(&self.1);
+            self.2.lock().unwrap().push((tokio::time::Instant::now(), request.clone()));
             self.0.reply(request, live).await
         })
     }
@@ -200,6 +205,61 @@ struct Same {
     walls: HashMap<String, Duration>,
     rules: HashMap<String, Value>,
     others: Vec<Arc<Scripted>>,
+    sent: Sent,
+    isolations: HashMap<String, Isolation>,
+    yard: Option<Arc<Yard>>,
+}
+
+/// What a folder of a task looks like to whoever looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Ground {
+    #[default]
+    Clean,
+    /// Two files and one commit.
+    Dirty,
+    /// Nobody can tell.
+    Unknown,
+}
+
+/// Folders for tasks, in memory: what was asked of them, in order, and which are there.
+#[derive(Default)]
+pub struct Yard {
+    pub asked: Mutex<Vec<String>>,
+    pub there: Mutex<BTreeMap<String, Worktree>>,
+    pub ground: Mutex<Ground>,
+    /// Whoever asks for a folder hears this.
+    pub refusal: Mutex<Option<String>>,
+    /// Whoever wants one removed hears this.
+    pub stuck: Mutex<Option<String>>,
+    /// A removal takes so long, and goes on when nobody waits for it any more.
+    pub removal: Mutex<Duration>,
+}
+
+impl Yard {
+    fn note(&self, words: String) {
+        self.asked.lock().unwrap().push(words);
+    }
+
+    /// What was asked, by its verb.
+    pub fn count(&self, verb: &str) -> usize {
+        self.asked.lock().unwrap().iter().filter(|words| words.starts_with(verb)).count()
+    }
+
+    pub fn folders(&self) -> usize {
+        self.there.lock().unwrap().len()
+    }
+
+    fn remove(&self, worktree: &Worktree) -> Result<bool, String> {
+        if let Some(words) = self.stuck.lock().unwrap().clone() {
+            return Err(words);
+        }
+        if *self.ground.lock().unwrap() != Ground::Clean {
+            return Ok(false);
+        }
+        self.note(format!("removed {}", worktree.path));
+        self.there.lock().unwrap().remove(&worktree.path);
+        Ok(true)
+    }
 }
 
 /// The output files, in memory.
@@ -228,6 +288,7 @@ impl Outfits for Same {
             }
             _ if agent == "nobody" => Err("There is no agent named `nobody`.".into()),
             model => Ok(Recipe {
+                isolation: self.isolations.get(agent).copied(),
                 agent: agent.into(),
                 model: model.unwrap_or(&parent.model).into(),
                 // Whoever is called `owl` works while others do other things.
@@ -240,7 +301,7 @@ impl Outfits for Same {
     fn outfit(&self, _: &SessionId, birth: &Birth) -> Result<Outfit, String> {
         let mut outfit = self.outfit.clone();
         if let Some(other) = self.others.iter().find(|other| other.facts().name == birth.recipe.model) {
-            outfit.model = other.clone();
+            outfit.model = Arc::new(Counted(other.clone(), Arc::default(), self.sent.clone()));
         }
         outfit.wall = self.walls.get(&birth.recipe.agent).copied().unwrap_or(outfit.wall);
         if let Some(rules) = self.rules.get(&birth.recipe.agent) {
@@ -252,6 +313,65 @@ impl Outfits for Same {
             Arc::make_mut(&mut outfit.head).system[0] = format!("you are a {}", birth.recipe.agent);
         }
         Ok(outfit)
+    }
+
+    fn make_worktree<'a>(
+        &'a self,
+        task: &'a SessionId,
+        directory: &'a str,
+        isolation: Isolation,
+        title: &'a str,
+    ) -> BoxFuture<'a, Result<(Worktree, String), String>> {
+        Box::pin(async move {
+            let Some(yard) = &self.yard else { return Err("there is no yard".to_owned()) };
+            yard.note(format!("make {task} from {directory} {isolation:?} for {title}"));
+            if let Some(words) = yard.refusal.lock().unwrap().clone() {
+                return Err(words);
+            }
+            let path = format!("/yard/{task}");
+            let worktree = Worktree { home: directory.to_owned(), path: path.clone(), branch: format!("posse/{task}"), base: "abc".into() };
+            yard.there.lock().unwrap().insert(path.clone(), worktree.clone());
+            Ok((worktree, format!("{path}/below")))
+        })
+    }
+
+    fn ensure_worktree<'a>(&'a self, worktree: &'a Worktree) -> BoxFuture<'a, Result<(), String>> {
+        Box::pin(async move {
+            let Some(yard) = &self.yard else { return Err("there is no yard".to_owned()) };
+            yard.note(format!("ensure {}", worktree.path));
+            yard.there.lock().unwrap().insert(worktree.path.clone(), worktree.clone());
+            Ok(())
+        })
+    }
+
+    fn look_at_worktree<'a>(&'a self, worktree: &'a Worktree) -> BoxFuture<'a, Left> {
+        Box::pin(async move {
+            let (path, branch) = (worktree.path.clone(), worktree.branch.clone());
+            let Some(yard) = &self.yard else { return Left { path, branch, unknown: "there is no yard".into(), ..Left::default() } };
+            yard.note(format!("look {path}"));
+            let ground = *yard.ground.lock().unwrap();
+            match ground {
+                Ground::Clean => Left { path, branch, clean: true, ..Left::default() },
+                Ground::Dirty => Left { path, branch, commits: 1, files: 2, ..Left::default() },
+                Ground::Unknown => Left { path, branch, unknown: "The index is locked".into(), ..Left::default() },
+            }
+        })
+    }
+
+    fn release_worktree<'a>(&'a self, worktree: &'a Worktree) -> BoxFuture<'a, Result<bool, String>> {
+        Box::pin(async move {
+            let Some(yard) = self.yard.clone() else { return Ok(false) };
+            yard.note(format!("release {}", worktree.path));
+            let (worktree, takes) = (worktree.clone(), *yard.removal.lock().unwrap());
+            // A process that removes files is not stopped by whoever has lost interest.
+            let removal = tokio::spawn(async move {
+                if !takes.is_zero() {
+                    tokio::time::sleep(takes).await;
+                }
+                yard.remove(&worktree)
+            });
+            removal.await.unwrap()
+        })
     }
 }
 
@@ -282,6 +402,13 @@ pub struct Office {
     /// Models that may be named, besides the first.
     pub others: Vec<Arc<Scripted>>,
     pub busy: Arc<Busy>,
+    /// Every request to any model, the oldest first.
+    pub sent: Sent,
+    pub forks: Forks,
+    /// What an agent of this name has in its definition.
+    pub isolations: HashMap<String, Isolation>,
+    /// Without one there are no worktrees.
+    pub yard: Option<Arc<Yard>>,
     pub witness: Witness,
     pub hooks: Vec<Arc<dyn Hook>>,
     pub rules: Value,
@@ -302,6 +429,7 @@ pub struct Office {
     pub background: bool,
     pub fallbacks: Vec<String>,
     pub compaction: posse_engine::Compacting,
+    pub advice: posse_engine::Advising,
     pub shape: Option<posse_engine::Shape>,
     /// What a final answer must be, as providers are told.
     pub answer: Option<Value>,
@@ -331,6 +459,10 @@ impl Office {
             model: Arc::new(model),
             others: Vec::new(),
             busy: Arc::default(),
+            sent: Arc::default(),
+            forks: Forks::Off,
+            isolations: HashMap::new(),
+            yard: None,
             witness: Witness::default(),
             hooks: Vec::new(),
             rules: json!("allow"),
@@ -351,6 +483,7 @@ impl Office {
             background: true,
             fallbacks: Vec::new(),
             compaction: Default::default(),
+            advice: Default::default(),
             shape: None,
             answer: None,
             budgets: HashMap::new(),
@@ -369,9 +502,12 @@ impl Office {
             let spec = ToolSpec { name: name.into(), description: name.into(), schema: json!({"type": "object"}) };
             Arc::new(Plain { spec, repeatable, witness: self.witness.clone() })
         };
-        let callable = |name: &str| Callable { name: name.into(), description: None, aliases: Vec::new(), standing: Standing::Listed };
-        let switches = Switches { background: self.background };
-        let agent = Delegation::new(self.dialect, [callable("owl"), callable("scout"), callable("worker")], switches);
+        let callable =
+            |name: &str| Callable { name: name.into(), description: None, aliases: Vec::new(), standing: Standing::Listed, forks: false };
+        let switches = Switches { background: self.background, forks: self.forks, worktrees: self.yard.is_some() };
+        let fork = (self.forks != Forks::Off).then(|| Callable { forks: true, ..callable(FORK) });
+        let agent =
+            Delegation::new(self.dialect, [callable("owl"), callable("scout"), callable("worker")].into_iter().chain(fork), switches);
         let mut tools: Vec<Arc<dyn Tool>> = vec![
             Arc::new(agent),
             tool("cling", false),
@@ -411,6 +547,9 @@ impl Office {
             walls: self.walls.clone(),
             rules: self.rules_of.clone(),
             others: self.others.clone(),
+            sent: self.sent.clone(),
+            isolations: self.isolations.clone(),
+            yard: self.yard.clone(),
         })
     }
 
@@ -423,7 +562,7 @@ impl Office {
                 answer: self.answer.clone(),
                 ..Head::default()
             }),
-            model: Arc::new(Counted(self.model.clone(), self.busy.clone())),
+            model: Arc::new(Counted(self.model.clone(), self.busy.clone(), self.sent.clone())),
             tools,
             hooks: self.hooks.clone(),
             workspace: Arc::new(Folder(PathBuf::from("/"), Mutex::default())),
@@ -442,6 +581,7 @@ impl Office {
             own_limits: Limits::default(),
             fallbacks: self.fallbacks.clone(),
             compaction: self.compaction.clone(),
+            advice: self.advice.clone(),
             shape: self.shape.clone(),
             calls_max: self.calls_max,
             depth_max: self.depth_max,
@@ -477,6 +617,8 @@ impl Office {
             above: Default::default(),
             depth: 0,
             strict_shell: false,
+            worktree: None,
+            within: None,
         }
     }
 

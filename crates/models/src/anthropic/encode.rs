@@ -11,20 +11,15 @@ use serde_json::{Map, Value, json, value::RawValue};
 
 use super::PROVIDER;
 use crate::{
+    body::{Body, NO_OUTPUT, NO_TEXT, has_tools, head_has},
     fold::as_object,
-    provider::{has_tools, merge_params},
+    provider::merge_params,
     recast::recast,
     strict::is_closed,
 };
 
 /// The marker as it stands in a body. Inside a JSON string its quotes would be escaped, so this never hits a text.
 const MARKER: &[u8] = br#","cache_control":{"type":"ephemeral"}"#;
-
-/// Providers refuse an empty message, and a transcript must keep its turns.
-const NO_TEXT: &str = "(no text)";
-
-/// What a tool without output said; an empty error result is refused.
-const NO_OUTPUT: &str = "(no output)";
 
 /// How this endpoint takes cache markers; found out by its refusals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -161,8 +156,7 @@ fn image<'a>(mime: &'a str, data: &'a str) -> WireBlock<'a> {
 
 /// Whether a head asks for an answer by a schema. A tool's parameter of that name would only cost one request more.
 pub(crate) fn has_answer_format(head: &[u8]) -> bool {
-    let key = br#","output_config":{"#;
-    head.windows(key.len()).any(|window| window == key)
+    head_has(head, br#","output_config":{"#)
 }
 
 /// The head without the schema of the answer; what else the user set beside it stays.
@@ -177,42 +171,31 @@ fn without_answer_format(head: &[u8]) -> Vec<u8> {
 }
 
 /// The whole body. Markers are moved here and only here, so what is stored never changes.
-pub(crate) fn body(request: &Request, caching: Caching, drops_format: bool) -> Vec<u8> {
+pub(crate) fn body(request: &Request, caching: Caching, drops_format: bool) -> Body {
     let head: Cow<'_, [u8]> = if drops_format { Cow::Owned(without_answer_format(&request.head)) } else { Cow::Borrowed(&*request.head) };
-    let size = head.len() + request.messages.iter().map(|message| message.len() + 1).sum::<usize>();
-    // Room for the tail and a spliced marker.
-    let mut body = Vec::with_capacity(size + 128);
+    let mut body = Body::default();
     match caching {
-        Caching::Automatic => body.extend_from_slice(&head),
+        Caching::Automatic if !drops_format => body.share(&request.head),
+        Caching::Automatic => body.push(&head),
         Caching::Spliced => push_without_marker(&mut body, &head, 1),
         Caching::Off => push_without_marker(&mut body, &head, usize::MAX),
     }
-    for (nth, message) in request.messages.iter().enumerate() {
-        if 0 < nth {
-            body.push(b',');
-        }
-        let is_last = nth + 1 == request.messages.len();
-        match message.strip_suffix(b"}]}") {
-            Some(start) if is_last && caching == Caching::Spliced => {
-                body.extend_from_slice(start);
-                body.extend_from_slice(MARKER);
-                body.extend_from_slice(b"}]}");
-            }
-            _ => body.extend_from_slice(message),
-        }
-    }
-    body.extend_from_slice(tail(request).as_bytes());
+    body.share_joined(&request.messages, |nth, message| {
+        let is_spliced = nth + 1 == request.messages.len() && caching == Caching::Spliced;
+        message.strip_suffix(b"}]}").filter(|_| is_spliced).map(|start| [start, MARKER, b"}]}"].concat())
+    });
+    body.push(tail(request).as_bytes());
     body
 }
 
-fn push_without_marker(body: &mut Vec<u8>, head: &[u8], mut times: usize) {
+fn push_without_marker(body: &mut Body, head: &[u8], mut times: usize) {
     let mut rest = head;
     while let Some(at) = rest.windows(MARKER.len()).position(|window| 0 < times && window == MARKER) {
-        body.extend_from_slice(&rest[..at]);
+        body.push(&rest[..at]);
         rest = &rest[at + MARKER.len()..];
         times -= 1;
     }
-    body.extend_from_slice(rest);
+    body.push(rest);
 }
 
 fn tail(request: &Request) -> String {

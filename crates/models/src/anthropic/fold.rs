@@ -9,7 +9,9 @@ use serde_json::{Map, Value};
 use super::PROVIDER;
 use crate::{
     failure,
-    fold::{CUT_WORDS, Fold, PART_BYTES, Phase, REPLY_BYTES_MAX, broken, count, is_object, malformed, text, too_large},
+    fold::{
+        CUT_WORDS, Fold, PART_BYTES, Phase, REPLY_BYTES_MAX, broken, count, is_object, text, too_large, value_of, weight, with_partial,
+    },
     sse::Event,
 };
 
@@ -57,9 +59,9 @@ impl Fold for State {
         if self.phase() == Phase::Over {
             return;
         }
-        let value: Value = match serde_json::from_str(&event.data) {
+        let value = match value_of(event) {
             Ok(value) => value,
-            Err(error) => return self.failure = Some(malformed(event, &error)),
+            Err(failure) => return self.failure = Some(failure),
         };
         match text(&value, "type").unwrap_or(&event.name) {
             "message_start" => self.begin(&value),
@@ -68,7 +70,6 @@ impl Fold for State {
                 self.begin_block(&value, show);
             }
             "content_block_delta" => {
-                self.held += weight(&value["delta"]);
                 self.extend_block(&value, show);
             }
             "content_block_stop" => {
@@ -89,13 +90,12 @@ impl Fold for State {
     }
 
     fn phase(&self) -> Phase {
-        if self.stopped || self.failure.is_some() { Phase::Over } else { Phase::Open }
+        Phase::of(self.stopped || self.failure.is_some(), false)
     }
 
     fn finish(mut self) -> Result<Reply, ModelError> {
         if let Some(failure) = self.failure.take() {
-            let (partial, usage) = self.partial();
-            return Err(ModelError { partial, usage, ..failure });
+            return Err(with_partial(&self, failure));
         }
         if !self.stopped {
             return Err(broken(&self, ModelFailure::Cut, CUT_WORDS));
@@ -176,27 +176,41 @@ impl State {
         if self.block(index).is_none() && delta["type"] == "text_delta" {
             // Some relays leave the start out. Text is harmless; anything else without a start is dropped.
             self.blocks.push((index, Building { kind: Kind::Text(String::new()), closed: false }));
+            self.held += PART_BYTES;
         }
         let Some(block) = self.block(index) else { return };
         let piece = |key| text(delta, key).unwrap_or_default();
-        match (&mut block.kind, delta["type"].as_str().unwrap_or_default()) {
+        let kept = match (&mut block.kind, delta["type"].as_str().unwrap_or_default()) {
             (Kind::Text(text), "text_delta") => {
                 text.push_str(piece("text"));
                 show(Progress::Text(piece("text").to_owned()));
+                piece("text").len()
             }
             (Kind::Thinking { text, .. }, "thinking_delta") => {
                 text.push_str(piece("thinking"));
                 show(Progress::Reasoning(piece("thinking").to_owned()));
+                piece("thinking").len()
             }
-            (Kind::Thinking { signature, .. }, "signature_delta") => signature.push_str(piece("signature")),
+            (Kind::Thinking { signature, .. }, "signature_delta") => {
+                signature.push_str(piece("signature"));
+                piece("signature").len()
+            }
             (Kind::Call { input, .. } | Kind::Foreign { input, .. }, "input_json_delta") => {
                 input.push_str(piece("partial_json"));
                 show(Progress::Alive);
+                piece("partial_json").len()
             }
-            (Kind::Foreign { raw, .. }, _) => merge(raw, delta),
+            (Kind::Foreign { raw, .. }, _) => {
+                merge(raw, delta);
+                weight(delta)
+            }
             // Citations, and whatever comes next.
-            _ => show(Progress::Alive),
-        }
+            _ => {
+                show(Progress::Alive);
+                0
+            }
+        };
+        self.held += kept;
     }
 
     /// The newest block with this index.
@@ -261,16 +275,6 @@ fn merge(raw: &mut Map<String, Value>, delta: &Value) {
             (Some(Value::String(old)), Value::String(more)) => old.push_str(more),
             _ => drop(raw.insert(key.clone(), value.clone())),
         }
-    }
-}
-
-/// What a block or a delta of it brings to keep: its texts, except the name of its type.
-fn weight(value: &Value) -> usize {
-    match value {
-        Value::String(text) => text.len(),
-        Value::Array(items) => items.iter().map(weight).sum(),
-        Value::Object(fields) => fields.iter().filter(|(key, _)| *key != "type").map(|(key, value)| key.len() + weight(value)).sum(),
-        Value::Null | Value::Bool(_) | Value::Number(_) => 8,
     }
 }
 

@@ -8,13 +8,11 @@ use posse_session::{Block, Head, Message, Request, Role, ToolChoice, ToolSpec};
 use serde::Serialize;
 use serde_json::{Map, Value, json, value::RawValue};
 
-use crate::{fold::as_object, provider::TAIL_KEYS};
-
-/// Servers refuse an empty message, and a transcript must keep its turns.
-const NO_TEXT: &str = "(no text)";
-
-/// What a tool without output said.
-const NO_OUTPUT: &str = "(no output)";
+use crate::{
+    body::{Body, NO_OUTPUT, NO_TEXT, head_has},
+    fold::as_object,
+    provider::TAIL_KEYS,
+};
 
 /// Ends the part of a head that is written in the tail.
 const BREAK: u8 = b'\n';
@@ -254,34 +252,25 @@ fn image<'a>(mime: &'a str, data: &'a str) -> WirePart<'a> {
     WirePart { inline_data: Some(WireImage { mime_type: mime, data }), ..WirePart::default() }
 }
 
-pub(crate) fn body(request: &Request) -> Vec<u8> {
+pub(crate) fn body(request: &Request) -> Body {
     let at = request.head.iter().position(|byte| *byte == BREAK).unwrap_or_default();
     let (generation, head) = (&request.head[..at], &request.head[(at + 1).min(request.head.len())..]);
-    let size = request.head.len() + request.messages.iter().map(|message| message.len() + 1).sum::<usize>();
-    // Room for the tail.
-    let mut body = Vec::with_capacity(size + 128);
-    body.extend_from_slice(head);
-    for (nth, message) in request.messages.iter().enumerate() {
-        if 0 < nth {
-            body.push(b',');
-        }
-        body.extend_from_slice(message);
-    }
-    body.extend_from_slice(br#"],"generationConfig":{"#);
-    body.extend_from_slice(generation);
+    let mut body = Body::default();
+    body.push(head);
+    body.share_joined(&request.messages, |_, _| None);
+    body.push(br#"],"generationConfig":{"#);
+    body.push(generation);
     if !generation.is_empty() {
-        body.push(b',');
+        body.push(b",");
     }
     let choice = match request.tool_choice {
         ToolChoice::None if has_tools(head) => r#","toolConfig":{"functionCallingConfig":{"mode":"NONE"}}"#,
         _ => "",
     };
-    body.extend_from_slice(format!(r#""maxOutputTokens":{}}}{choice}}}"#, request.output_max.max(1)).as_bytes());
+    body.push(format!(r#""maxOutputTokens":{}}}{choice}}}"#, request.output_max.max(1)).as_bytes());
     body
 }
 
-/// Inside a JSON string the quotes would be escaped, so a text never looks like this.
 fn has_tools(head: &[u8]) -> bool {
-    let key = br#""tools":[{"functionDeclarations":"#;
-    head.windows(key.len()).any(|window| window == key)
+    head_has(head, br#""tools":[{"functionDeclarations":"#)
 }

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     failure::{self, shorten},
-    fold::{CUT_WORDS, Fold, PART_BYTES, Phase, REPLY_BYTES_MAX, broken, count, malformed, text, too_large},
+    fold::{CUT_WORDS, Fold, PART_BYTES, Phase, REPLY_BYTES_MAX, broken, count, text, too_large, value_of, weight, with_partial},
     sse::Event,
 };
 
@@ -70,9 +70,9 @@ impl Fold for State {
         if data.is_empty() || data == "[DONE]" {
             return show(Progress::Alive);
         }
-        let response: Value = match serde_json::from_str(data) {
+        let response = match value_of(event) {
             Ok(response) => response,
-            Err(error) => return self.failure = Some(malformed(event, &error)),
+            Err(failure) => return self.failure = Some(failure),
         };
         if failure::is_error(&response) || event.name == "error" {
             return self.failure = Some(failure::in_stream(&response));
@@ -80,7 +80,7 @@ impl Fold for State {
         self.count(&response["usageMetadata"]);
         if let Some(reason) = text(&response["promptFeedback"], "blockReason") {
             self.finish_reason = Some("PROHIBITED_CONTENT".to_owned());
-            self.finish_message = format!("the prompt was blocked: {}", shorten(reason));
+            self.finish_message = format!("the prompt was blocked: {reason}");
         }
         // Other candidates than the first were not asked for.
         let Some(candidate) = response["candidates"].get(0) else { return show(Progress::Alive) };
@@ -92,24 +92,17 @@ impl Fold for State {
         }
         if let Some(reason) = text(candidate, "finishReason").filter(|reason| *reason != "FINISH_REASON_UNSPECIFIED") {
             self.finish_reason = Some(reason.to_owned());
-            self.finish_message = text(candidate, "finishMessage").map(shorten).unwrap_or_default();
+            self.finish_message = text(candidate, "finishMessage").unwrap_or_default().to_owned();
         }
     }
 
     fn phase(&self) -> Phase {
-        if self.failure.is_some() {
-            Phase::Over
-        } else if self.finish_reason.is_some() {
-            Phase::Ending
-        } else {
-            Phase::Open
-        }
+        Phase::of(self.failure.is_some(), self.finish_reason.is_some())
     }
 
     fn finish(mut self) -> Result<Reply, ModelError> {
         if let Some(failure) = self.failure.take() {
-            let (partial, usage) = self.partial();
-            return Err(ModelError { partial, usage, ..failure });
+            return Err(with_partial(&self, failure));
         }
         let Some(reason) = self.finish_reason.clone() else { return Err(broken(&self, ModelFailure::Cut, CUT_WORDS)) };
         let finish = match reason.as_str() {
@@ -151,9 +144,9 @@ impl State {
         let said = |key: &str| count(usage, key).unwrap_or_default();
         let cache_read = said("cachedContentTokenCount");
         self.usage = Usage {
-            input: (prompt + said("toolUsePromptTokenCount")).saturating_sub(cache_read),
+            input: prompt.saturating_add(said("toolUsePromptTokenCount")).saturating_sub(cache_read),
             // Thinking is paid like an answer, but counted apart.
-            output: said("candidatesTokenCount") + said("thoughtsTokenCount"),
+            output: said("candidatesTokenCount").saturating_add(said("thoughtsTokenCount")),
             cache_read,
             cache_write: 0,
             cost_usd: 0.0,
@@ -204,6 +197,7 @@ impl State {
             show(Progress::CallNamed { tool: tool.to_owned() });
             let id = text(call, "id").map_or_else(|| format!("call_{}", self.calls), str::to_owned);
             self.calls += 1;
+            self.held += id.len() + tool.len();
             self.begin(Kind::Call { id, tool: tool.to_owned(), input: Pieces::default(), is_whole: false }, signature);
         }
         let open = self.parts.iter_mut().rev().find_map(|part| match &mut part.kind {
@@ -215,14 +209,14 @@ impl State {
         if let Value::Object(args) = &call["args"]
             && !args.is_empty()
         {
-            self.held += call["args"].to_string().len();
+            self.held += weight(&call["args"]);
             *input = Pieces::of(call["args"].clone());
         }
         for piece in call["partialArgs"].as_array().into_iter().flatten() {
             match input.add(piece) {
-                Ok(made) => self.held += made + text(piece, "stringValue").map_or(0, str::len),
+                Ok(kept) => self.held += kept,
                 Err(_) => {
-                    let words = format!("the server sent a piece of a call that belongs nowhere: {}", shorten(&piece.to_string()));
+                    let words = format!("the server sent a piece of a call that belongs nowhere: {piece}");
                     self.failure = Some(ModelError::new(ModelFailure::Malformed, words));
                     return;
                 }
@@ -234,16 +228,14 @@ impl State {
 
     fn reason_words(&self, reason: &str) -> String {
         let more = if self.finish_message.is_empty() { String::new() } else { format!(": {}", self.finish_message) };
-        format!("the provider broke off: finish reason \"{}\"{more}", shorten(reason))
+        format!("the provider broke off: finish reason \"{reason}\"{more}")
     }
 
     fn into_refusal(mut self, reason: &str) -> Reply {
         // What was declined is not done by half.
         self.parts.retain(|part| !matches!(part.kind, Kind::Call { .. }));
-        let words = match self.finish_message.is_empty() {
-            true => format!("(The provider declined to answer: {}.)", shorten(reason)),
-            false => format!("(The provider declined to answer: {}.)", self.finish_message.trim_end_matches('.')),
-        };
+        let why = if self.finish_message.is_empty() { reason } else { self.finish_message.trim_end_matches('.') };
+        let words = format!("(The provider declined to answer: {}.)", shorten(why));
         let mut reply = self.into_reply(Finish::Refusal);
         if !reply.parts.iter().any(|part| matches!(part, ReplyPart::Text(_))) {
             reply.parts.push(ReplyPart::Text(words));

@@ -4,14 +4,13 @@
 
 use serde_json::{Map, Value};
 
+use crate::fold::{VALUE_BYTES, weight};
+
 /// As deep as JSON may be nested where it is read again.
 const STEPS_MAX: usize = 100;
 
 /// A longer list has never been an argument; a number from the wire must not decide how much is allocated.
 const ITEMS_MAX: usize = 10_000;
-
-/// What an item costs before anything is in it.
-const ITEM_BYTES: usize = size_of::<Value>();
 
 /// Arguments being put together.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,21 +40,22 @@ impl Pieces {
         &self.whole
     }
 
-    /// Takes one element of `partialArgs` and says how many bytes were made for it, beside its own.
+    /// Takes one element of `partialArgs` and says how many bytes are kept because of it.
     pub(crate) fn add(&mut self, piece: &Value) -> Result<usize, NoPlace> {
         let path = piece["jsonPath"].as_str().ok_or(NoPlace)?;
         let steps = steps(path).ok_or(NoPlace)?;
         let (place, made) = place(&mut self.whole, &steps)?;
         let goes_on = self.continues.take().is_some_and(|continued| continued == path);
-        match (place, &piece["stringValue"]) {
+        let other = || ["numberValue", "boolValue"].iter().find_map(|key| piece.get(*key));
+        let value = piece.get("stringValue").filter(|value| value.is_string()).or_else(other).unwrap_or(&Value::Null);
+        match (place, value) {
             (Value::String(text), Value::String(more)) if goes_on => text.push_str(more),
-            (place, text @ Value::String(_)) => *place = text.clone(),
-            (place, _) => *place = ["numberValue", "boolValue"].iter().find_map(|key| piece.get(*key)).cloned().unwrap_or_default(),
+            (place, value) => *place = value.clone(),
         }
         if piece["willContinue"] == true {
             self.continues = Some(path.to_owned());
         }
-        Ok(made * ITEM_BYTES)
+        Ok(made + weight(value))
     }
 }
 
@@ -97,18 +97,21 @@ fn steps(path: &str) -> Option<Vec<Step>> {
     matches!(steps.first(), Some(Step::Field(_))).then_some(steps)
 }
 
-/// The value at a place, with everything on the way made if it is not there, and how many values that were.
+/// The value at a place, with everything on the way made if it is not there, and how many bytes that took.
 fn place<'a>(whole: &'a mut Value, steps: &[Step]) -> Result<(&'a mut Value, usize), NoPlace> {
-    let (mut at, mut made) = (whole, steps.len());
+    let (mut at, mut made) = (whole, 0);
     for step in steps {
         if at.is_null() {
             *at = if matches!(step, Step::Field(_)) { Value::Object(Map::new()) } else { Value::Array(Vec::new()) };
         }
         at = match (step, at) {
-            (Step::Field(name), Value::Object(fields)) => fields.entry(name.clone()).or_insert(Value::Null),
+            (Step::Field(name), Value::Object(fields)) => fields.entry(name.clone()).or_insert_with(|| {
+                made += name.len() + VALUE_BYTES;
+                Value::Null
+            }),
             (Step::Item(number), Value::Array(items)) => {
                 if items.len() <= *number {
-                    made += number + 1 - items.len();
+                    made += (number + 1 - items.len()) * VALUE_BYTES;
                     items.resize(number + 1, Value::Null);
                 }
                 &mut items[*number]

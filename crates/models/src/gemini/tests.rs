@@ -215,6 +215,14 @@ fn an_error_as_data_ends_the_stream() {
 }
 
 #[test]
+fn an_absurd_count_is_the_largest_there_is() {
+    let usage = json!({ "promptTokenCount": u64::MAX, "toolUsePromptTokenCount": 7, "candidatesTokenCount": u64::MAX, "thoughtsTokenCount": 1.0e300 });
+    let mut fold = State::default();
+    fold.push(&Event { name: String::new(), data: json!({ "usageMetadata": usage }).to_string() }, &mut |_: Progress| ());
+    assert_eq!((fold.partial().1.input, fold.partial().1.output), (u64::MAX, u64::MAX));
+}
+
+#[test]
 fn an_endless_answer_is_given_up() {
     let megabyte = "x".repeat(1024 * 1024);
     let far = json!({ "jsonPath": "$.a[9999]", "stringValue": "x" });
@@ -224,6 +232,16 @@ fn an_endless_answer_is_given_up() {
         (parts(json!([{ "functionCall": { "name": "ls", "args": { "a": megabyte } } }])), 33),
         (parts(json!([{ "functionCall": { "name": "ls", "partialArgs": [far] } }])), 55),
         (parts(json!([{ "functionCall": { "name": "ls" } }])), 33 * 1024),
+        (parts(json!([{ "functionCall": { "name": megabyte } }])), 33),
+        (parts(json!([{ "functionCall": { "name": "ls", "id": megabyte } }])), 33),
+        (
+            parts(
+                json!([{ "functionCall": { "name": "ls", "partialArgs": [{ "jsonPath": format!("$.{megabyte}"), "boolValue": true }] } }]),
+            ),
+            33,
+        ),
+        (parts(json!([{ "functionCall": { "name": "ls", "partialArgs": [{ "jsonPath": "$.a", "numberValue": [megabyte] }] } }])), 33),
+        (parts(json!([{ "functionCall": { "name": "ls", "args": { "a": vec![0; 10_000] } } }])), 55),
     ] {
         let event = Event { name: String::new(), data: event.to_string() };
         let mut fold = State::default();
@@ -342,6 +360,7 @@ fn request(head: &Head, count: usize, tool_choice: ToolChoice) -> Request {
     let voice = Voice::new("mock", "gemini-3-pro");
     Request {
         session: SessionId::new("ses_1"),
+        lineage: SessionId::new("ses_1"),
         head: encode::head(head).into(),
         messages: conversation()[..count].iter().map(|message| voice.message(message).into()).collect(),
         tool_choice,
@@ -351,7 +370,7 @@ fn request(head: &Head, count: usize, tool_choice: ToolChoice) -> Request {
 }
 
 fn body(head: &Head, tool_choice: ToolChoice) -> Value {
-    serde_json::from_slice(&encode::body(&request(head, 1, tool_choice))).unwrap()
+    serde_json::from_slice(&encode::body(&request(head, 1, tool_choice)).concat()).unwrap()
 }
 
 #[test]
@@ -360,7 +379,7 @@ fn a_body_without_its_tail_starts_the_next_one() {
     for head in [head(), bare] {
         let mut before = Vec::new();
         for count in 1..=conversation().len() {
-            let body = encode::body(&request(&head, count, ToolChoice::Auto));
+            let body = encode::body(&request(&head, count, ToolChoice::Auto)).concat();
             let value: Value = serde_json::from_slice(&body).unwrap();
             assert_eq!(value["generationConfig"]["maxOutputTokens"], 100);
             assert!(count <= value["contents"].as_array().map_or(0, Vec::len));

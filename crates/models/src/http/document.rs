@@ -40,12 +40,7 @@ impl Endpoint {
     /// What is at another address of the same server, asked for with the key.
     pub(crate) async fn document(&self, url: Url) -> Result<Document, ModelError> {
         let answer = document(url, self.headers.clone(), None).await;
-        answer.map_err(|error| ModelError { words: self.strike_secrets(error.words), ..error })
-    }
-
-    /// Somebody else's words, without what must stay secret.
-    pub(crate) fn without_secrets(&self, words: String) -> String {
-        self.strike_secrets(words)
+        answer.map_err(|error| ModelError { words: self.told(&error.words), ..error })
     }
 }
 

@@ -47,6 +47,7 @@ impl Story {
         let model = Explorer::new();
         let request = Request {
             session: SessionId::new("ses_1"),
+            lineage: SessionId::new("ses_1"),
             head: model.encode_head(&self.head),
             messages: self.messages.iter().map(|message| model.encode(message)).collect(),
             tool_choice,

@@ -9,16 +9,15 @@ use posse_session::{Block, Head, Message, Request, Role, ToolChoice, ToolSpec};
 use serde_json::{Map, Value, json};
 
 use super::dialect::{Dialect, Limit};
-use crate::{fold::as_object, recast::recast, strict::is_strict};
+use crate::{
+    body::{Body, NO_OUTPUT, NO_TEXT, has_tools},
+    fold::as_object,
+    recast::recast,
+    strict::is_strict,
+};
 
 /// Between a tool's result and the user, where a server wants the model to have spoken.
 const RESULTS_READ: &str = "(I have read the results.)";
-
-/// Servers refuse an empty message, and a transcript must keep its turns.
-const NO_TEXT: &str = "(no text)";
-
-/// What a tool without output said.
-const NO_OUTPUT: &str = "(no output)";
 
 pub(crate) fn head(head: &Head, dialect: &Dialect) -> Vec<u8> {
     let mut body = Map::new();
@@ -158,23 +157,19 @@ pub(crate) struct Manner {
     pub(crate) limit: Limit,
 }
 
-pub(crate) fn body(request: &Request, manner: Manner) -> Vec<u8> {
+pub(crate) fn body(request: &Request, manner: Manner) -> Body {
     let choice = match request.tool_choice {
-        ToolChoice::None if crate::provider::has_tools(&request.head) => r#","tool_choice":"none""#,
+        ToolChoice::None if has_tools(&request.head) => r#","tool_choice":"none""#,
         _ => "",
     };
     let tail = format!(r#"],"{}":{}{choice}}}"#, manner.limit.key(), request.output_max.max(1));
-    let head = manner.head(&request.head);
-    let size = head.len() + request.messages.iter().map(|message| message.len() + 1).sum::<usize>() + tail.len();
-    let mut body = Vec::with_capacity(size);
-    body.extend_from_slice(&head);
-    for (nth, message) in request.messages.iter().enumerate() {
-        if 0 < nth {
-            body.push(b',');
-        }
-        body.extend_from_slice(message);
+    let mut body = Body::default();
+    match manner.head(&request.head) {
+        Cow::Borrowed(_) => body.share(&request.head),
+        Cow::Owned(head) => body.push(&head),
     }
-    body.extend_from_slice(tail.as_bytes());
+    body.share_joined(&request.messages, |_, _| None);
+    body.push(tail.as_bytes());
     body
 }
 

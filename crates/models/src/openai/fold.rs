@@ -9,8 +9,11 @@ use serde_json::{Map, Value, json};
 
 use super::dialect::Dialect;
 use crate::{
-    failure::{self, shorten},
-    fold::{CUT_WORDS, Fold, PART_BYTES, Phase, REPLY_BYTES_MAX, broken, count, is_object, malformed, text, too_large},
+    failure,
+    fold::{
+        CUT_WORDS, Fold, PART_BYTES, Phase, REPLY_BYTES_MAX, VALUE_BYTES, broken, count, is_object, text, too_large, value_of, weight,
+        weight_of_fields, with_partial,
+    },
     sse::Event,
 };
 
@@ -56,9 +59,9 @@ impl Fold for State {
         if data.is_empty() {
             return show(Progress::Alive);
         }
-        let chunk: Value = match serde_json::from_str(data) {
+        let chunk = match value_of(event) {
             Ok(chunk) => chunk,
-            Err(error) => return self.failure = Some(malformed(event, &error)),
+            Err(failure) => return self.failure = Some(failure),
         };
         if is_error(&chunk, event) {
             return self.failure = Some(failure::in_stream(&chunk));
@@ -83,19 +86,12 @@ impl Fold for State {
     }
 
     fn phase(&self) -> Phase {
-        if self.done || self.failure.is_some() {
-            Phase::Over
-        } else if self.finish_reason.is_some() {
-            Phase::Ending
-        } else {
-            Phase::Open
-        }
+        Phase::of(self.done || self.failure.is_some(), self.finish_reason.is_some())
     }
 
     fn finish(mut self) -> Result<Reply, ModelError> {
         if let Some(failure) = self.failure.take() {
-            let (partial, usage) = self.partial();
-            return Err(ModelError { partial, usage, ..failure });
+            return Err(with_partial(&self, failure));
         }
         if self.calls.is_empty() {
             self.calls.extend(self.legacy_call.take());
@@ -105,7 +101,7 @@ impl Fold for State {
             Some("length" | "max_tokens" | "model_length" | "model_context_window_exceeded") => Finish::Length,
             Some("content_filter") => Finish::Refusal,
             Some(reason) if is_broken(reason) => {
-                let words = format!("the provider broke off: finish reason \"{}\"", shorten(reason));
+                let words = format!("the provider broke off: finish reason \"{reason}\"");
                 return Err(broken(&self, ModelFailure::Cut, words));
             }
             Some(_) => Finish::Other,
@@ -181,16 +177,25 @@ impl State {
 
     /// Pieces of one thought are put together, as the model wrote it; what is sealed is kept as it came.
     fn extend_details(&mut self, detail: &Map<String, Value>) {
-        self.held += DETAIL_BYTES + detail.values().filter_map(Value::as_str).map(str::len).sum::<usize>();
         let is_same = |last: &&mut Map<String, Value>| {
             ["type", "index", "format"].iter().all(|key| last.get(*key) == detail.get(*key)) && !detail.contains_key("data")
         };
-        let Some(last) = self.details.last_mut().filter(is_same) else { return self.details.push(detail.clone()) };
+        let Some(last) = self.details.last_mut().filter(is_same) else {
+            self.held += VALUE_BYTES + weight_of_fields(detail);
+            return self.details.push(detail.clone());
+        };
         for (key, value) in detail {
             match (last.get_mut(key), value) {
-                (Some(Value::String(old)), Value::String(more)) if matches!(key.as_str(), "text" | "summary") => old.push_str(more),
+                (Some(Value::String(old)), Value::String(more)) if matches!(key.as_str(), "text" | "summary") => {
+                    old.push_str(more);
+                    self.held += more.len();
+                }
                 (Some(_), Value::Null) => {}
-                _ => drop(last.insert(key.clone(), value.clone())),
+                (Some(old), value) if old == value => {}
+                _ => {
+                    last.insert(key.clone(), value.clone());
+                    self.held += key.len() + VALUE_BYTES + weight(value);
+                }
             }
         }
     }
@@ -321,9 +326,6 @@ impl Calling {
         ReplyPart::Call { id, tool: self.tool, input }
     }
 }
-
-/// What a piece of thinking costs beside its texts; a stream has one for every word.
-const DETAIL_BYTES: usize = 64;
 
 /// What the provider says it takes for this answer, in USD: OpenRouter in whole ones, xAI in ticks.
 fn billed(usage: &Value) -> f64 {

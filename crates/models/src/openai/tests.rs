@@ -231,6 +231,8 @@ fn an_endless_answer_is_given_up() {
         (json!({ "content": megabyte }), 33),
         (json!({ "reasoning_content": megabyte }), 33),
         (json!({ "reasoning_details": [{ "type": "reasoning.encrypted", "data": megabyte }] }), 33),
+        (json!({ "reasoning_details": [{ "type": "reasoning.encrypted", "data": "", "more": [megabyte] }] }), 33),
+        (json!({ "reasoning_details": [{ "type": "reasoning.encrypted", "data": "", megabyte.clone(): 1 }] }), 33),
         (json!({ "refusal": megabyte }), 33),
         (call_of(&megabyte), 33),
         (json!({ "function_call": { "name": "x", "arguments": megabyte } }), 33),
@@ -366,6 +368,7 @@ fn a_body_without_its_tail_starts_the_next_one() {
     let messages = conversation();
     let request = |count: usize, tool_choice| Request {
         session: SessionId::new("ses_1"),
+        lineage: SessionId::new("ses_1"),
         head: encode::head(&head, &dialect()).into(),
         messages: messages[..count].iter().map(|message| encode::message(message, &dialect()).into()).collect(),
         tool_choice,
@@ -374,17 +377,16 @@ fn a_body_without_its_tail_starts_the_next_one() {
     };
     let mut before = Vec::new();
     for count in 1..=messages.len() {
-        let body = encode::body(&request(count, ToolChoice::Auto), Manner::default());
+        let body = encode::body(&request(count, ToolChoice::Auto), Manner::default()).concat();
         let value: Value = serde_json::from_slice(&body).unwrap();
         assert_eq!(value["messages"][0], json!({ "role": "system", "content": "one\n\ntwo" }));
         assert_eq!((&value["stream"], &value["stream_options"]["include_usage"]), (&json!(true), &json!(true)));
         assert!(body.starts_with(&before), "body {count} does not start with the one before");
         before = body.strip_suffix(br#"],"max_tokens":100}"#).unwrap().to_vec();
     }
-    let closing: Value = serde_json::from_slice(&encode::body(
-        &request(1, ToolChoice::None),
-        Manner { limit: Limit::MaxCompletionTokens, ..Manner::default() },
-    ))
+    let closing: Value = serde_json::from_slice(
+        &encode::body(&request(1, ToolChoice::None), Manner { limit: Limit::MaxCompletionTokens, ..Manner::default() }).concat(),
+    )
     .unwrap();
     assert_eq!((&closing["tool_choice"], &closing["max_completion_tokens"]), (&json!("none"), &json!(100)));
 }

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use posse_session::{Finish, Head, Message, ModelError, ModelFacts, ModelFailure, Progress, Reply, ReplyPart, Usage};
+use posse_session::{Head, Message, ModelError, ModelFacts, ModelFailure, Progress, Reply, Usage};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -84,7 +84,7 @@ pub(crate) struct Exchange {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Came {
-    Reply(Said),
+    Reply(Reply),
     Error(Failed),
     /// Nobody waited for it any more: stopped, or too late.
     Dropped(Nothing),
@@ -112,53 +112,26 @@ impl Piece {
         }
     }
 
+    pub(crate) fn said(&mut self) -> Option<&mut String> {
+        if let Self::Text(text) = self { Some(text) } else { None }
+    }
+
+    pub(crate) fn thought(&mut self) -> Option<&mut String> {
+        if let Self::Reasoning(text) = self { Some(text) } else { None }
+    }
+
+    /// What it takes to keep it.
+    pub(crate) fn bytes(&self) -> usize {
+        let (Self::Text(text) | Self::Reasoning(text) | Self::Call(text)) = self;
+        size_of::<Self>() + text.len()
+    }
+
     pub(crate) fn progress(self) -> Progress {
         match self {
             Self::Text(text) => Progress::Text(text),
             Self::Reasoning(text) => Progress::Reasoning(text),
             Self::Call(tool) => Progress::CallNamed { tool },
         }
-    }
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Said {
-    pub(crate) parts: Vec<SaidPart>,
-    pub(crate) usage: Usage,
-    pub(crate) finish: Finish,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-pub(crate) enum SaidPart {
-    Text {
-        text: String,
-    },
-    Reasoning {
-        text: String,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        signature: Option<String>,
-    },
-    Call {
-        id: String,
-        tool: String,
-        input: String,
-    },
-    Opaque {
-        provider: String,
-        raw: Value,
-    },
-}
-
-impl From<&Reply> for Said {
-    fn from(reply: &Reply) -> Self {
-        let part = |part: &ReplyPart| match part.clone() {
-            ReplyPart::Text(text) => SaidPart::Text { text },
-            ReplyPart::Reasoning { text, signature } => SaidPart::Reasoning { text, signature },
-            ReplyPart::Call { id, tool, input } => SaidPart::Call { id, tool, input },
-            ReplyPart::Opaque { provider, raw } => SaidPart::Opaque { provider, raw },
-        };
-        Self { parts: reply.parts.iter().map(part).collect(), usage: reply.usage, finish: reply.finish }
     }
 }
 
@@ -221,4 +194,49 @@ pub(crate) fn resembles(bytes: &[u8]) -> Resembles {
 fn is_object_with_info(bytes: &[u8]) -> bool {
     let start = String::from_utf8_lossy(&bytes[..bytes.len().min(OPENING_BYTES_MAX)]).into_owned();
     start.trim_start().strip_prefix('{').is_some_and(|rest| rest.trim_start().starts_with("\"info\""))
+}
+
+/// Every text in a value, rewritten; the names of its fields stay.
+pub(crate) fn rewrite_texts(value: &mut Value, rewrite: &mut dyn FnMut(&str) -> String) {
+    match value {
+        Value::String(text) => *text = rewrite(text),
+        Value::Array(items) => items.iter_mut().for_each(|item| rewrite_texts(item, rewrite)),
+        Value::Object(fields) => fields.values_mut().for_each(|item| rewrite_texts(item, rewrite)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use posse_session::{Finish, ReplyPart};
+
+    use super::*;
+
+    /// As the first version wrote it. A line that reads otherwise is another format.
+    const REPLIED: &str = concat!(
+        r#"{"type":"exchange","number":9,"model":"p/m","session":"ses_1","messages":[1],"output_max":5,"#,
+        r#""began":{"place":1,"ms":2},"ended":{"place":3,"ms":4},"live":[{"text":"a"},{"reasoning":"b"},{"call":"ls"}],"#,
+        r#""reply":{"parts":[{"type":"text","text":"a"},{"type":"reasoning","text":"b"},"#,
+        r#"{"type":"reasoning","text":"","signature":"s"},{"type":"call","id":"c","tool":"ls","input":"{}"},"#,
+        r#"{"type":"opaque","provider":"p","raw":{"type":"x"}}],"#,
+        r#""usage":{"input":1,"output":2,"cache_read":0,"cache_write":0,"cost_usd":0.5},"finish":"calls"}}"#
+    );
+
+    #[test]
+    fn a_reply_reads_and_is_written_as_in_the_first_version() {
+        let line: Line = serde_json::from_str(REPLIED).unwrap();
+        let Line::Exchange(exchange) = &line else { panic!("{line:?}") };
+        let Came::Reply(reply) = &exchange.came else { panic!("{exchange:?}") };
+        let thought =
+            |text: &str, signature: Option<&str>| ReplyPart::Reasoning { text: text.into(), signature: signature.map(str::to_owned) };
+        let expected = [
+            ReplyPart::Text("a".into()),
+            thought("b", None),
+            thought("", Some("s")),
+            ReplyPart::Call { id: "c".into(), tool: "ls".into(), input: "{}".into() },
+            ReplyPart::Opaque { provider: "p".into(), raw: serde_json::json!({"type": "x"}) },
+        ];
+        assert_eq!((&reply.parts[..], reply.finish), (&expected[..], Finish::Calls));
+        assert_eq!(serde_json::to_string(&line).unwrap(), REPLIED);
+    }
 }

@@ -15,6 +15,9 @@ const SETTLE_MAX: Duration = Duration::from_millis(100);
 /// How long nothing happens before it is clear that what is waited for does not come; and what the recording waited, twice.
 const SILENCE: Duration = Duration::from_secs(5);
 
+/// Of what the recording waited, this much counts: as long as a shell command may take. A longer pause was a person's.
+const PAUSE_MAX: Duration = Duration::from_secs(10 * 60);
+
 /// One beginning or end, as recorded.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Mark {
@@ -72,7 +75,8 @@ impl Order {
         if self.next < place {
             let missing = self.events[self.next].mark.ms;
             let before = self.events[..self.next].last().map_or(missing, |event| event.mark.ms);
-            return Turn::Later(SILENCE + 2 * Duration::from_millis(missing.saturating_sub(before)));
+            let pause = Duration::from_millis(missing.saturating_sub(before));
+            return Turn::Later(SILENCE + pause.saturating_mul(2).min(PAUSE_MAX));
         }
         let own = self.events[place].mark;
         let others = self.events[..place].iter().rev().find(|event| event.mark.is_end && event.mark.talk != own.talk);
@@ -121,6 +125,16 @@ mod tests {
         order.happened(2, false, now);
         assert_eq!(order.turn(1, now), Turn::At(now + SETTLE_MAX));
         assert_eq!(order.turn(1, now + SETTLE_MAX), Turn::Now);
+    }
+
+    #[test]
+    fn no_recorded_pause_makes_a_wait_endless() {
+        for (first, last) in [(0, u64::MAX), (0, 86_400_000)] {
+            let marks = vec![mark(1, first, 0, false, 0), mark(2, last, 1, false, 1), mark(3, last, 0, true, 0)];
+            let (mut order, now) = (Order::new(marks), Instant::now());
+            order.happened(0, false, now);
+            assert_eq!(order.turn(0, now), Turn::Later(SILENCE + PAUSE_MAX));
+        }
     }
 
     #[test]

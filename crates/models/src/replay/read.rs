@@ -9,14 +9,14 @@ use std::{
     path::Path,
 };
 
-use posse_session::{Block, Message, ModelFacts, Role};
+use posse_session::{Block, Message, ModelFacts, ReplyPart, Role};
 use serde_json::Value;
 
 use super::{
     ReplayError,
     alike::{Ids, Reader},
 };
-use crate::record::lines::{Came, Exchange, FORMAT, Line, Resembles, SaidPart, resembles};
+use crate::record::lines::{Came, Exchange, FORMAT, Line, Resembles, resembles, rewrite_texts};
 
 /// The fingerprint of a conversation up to a message.
 pub(super) type Trace = (u64, u64);
@@ -209,7 +209,7 @@ pub(super) fn heard_late(tape: &Tape) -> HashMap<usize, u64> {
 impl Recorded {
     /// An answer after which nothing more is asked by itself.
     fn is_last_word(&self) -> bool {
-        matches!(&self.exchange.came, Came::Reply(said) if !said.parts.iter().any(|part| matches!(part, SaidPart::Call { .. })))
+        matches!(&self.exchange.came, Came::Reply(reply) if !reply.parts.iter().any(|part| matches!(part, ReplyPart::Call { .. })))
     }
 }
 
@@ -278,14 +278,5 @@ pub(super) fn canonical(input: &str, rewrite: &mut dyn FnMut(&str) -> String) ->
             value.to_string()
         }
         Err(_) => rewrite(input),
-    }
-}
-
-pub(super) fn rewrite_texts(value: &mut Value, rewrite: &mut dyn FnMut(&str) -> String) {
-    match value {
-        Value::String(text) => *text = rewrite(text),
-        Value::Array(items) => items.iter_mut().for_each(|item| rewrite_texts(item, rewrite)),
-        Value::Object(fields) => fields.values_mut().for_each(|item| rewrite_texts(item, rewrite)),
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }

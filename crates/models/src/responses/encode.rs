@@ -6,13 +6,11 @@
 use posse_session::{Block, Head, Message, Params, Request, Role, ToolChoice, ToolSpec};
 use serde_json::{Map, Value, json, value::RawValue};
 
-use crate::{fold::as_object, strict::is_strict};
-
-/// Servers refuse an empty message, and a transcript must keep its turns.
-const NO_TEXT: &str = "(no text)";
-
-/// What a tool without output said.
-const NO_OUTPUT: &str = "(no output)";
+use crate::{
+    body::{Body, NO_OUTPUT, NO_TEXT, has_tools},
+    fold::as_object,
+    strict::is_strict,
+};
 
 /// The server refuses a smaller limit.
 const OUTPUT_TOKENS_MIN: u64 = 16;
@@ -31,7 +29,7 @@ pub(crate) fn owner(provider: &str) -> String {
 pub(crate) struct Manner {
     pub(crate) asks_for_thinking: bool,
     pub(crate) replays_thinking: bool,
-    /// Requests of one session find the same cache.
+    /// Requests that begin with the same conversation find the same cache.
     pub(crate) names_cache: bool,
 }
 
@@ -186,27 +184,20 @@ fn image(mime: &str, data: &str) -> Value {
     json!({ "type": "input_image", "image_url": format!("data:{mime};base64,{data}") })
 }
 
-pub(crate) fn body(request: &Request, manner: Manner) -> Vec<u8> {
+pub(crate) fn body(request: &Request, manner: Manner) -> Body {
     let tail = tail(request, manner);
-    let size = request.head.len() + request.messages.iter().map(|message| message.len() + 1).sum::<usize>() + tail.len();
-    let mut body = Vec::with_capacity(size);
+    let mut body = Body::default();
     match request.head.windows(INCLUDE.len()).position(|window| window == INCLUDE) {
         Some(at) if !manner.asks_for_thinking => {
-            body.extend_from_slice(&request.head[..at]);
-            body.extend_from_slice(&request.head[at + INCLUDE.len()..]);
+            body.push(&request.head[..at]);
+            body.push(&request.head[at + INCLUDE.len()..]);
         }
-        _ => body.extend_from_slice(&request.head),
+        _ => body.share(&request.head),
     }
-    for (nth, message) in request.messages.iter().enumerate() {
-        if 0 < nth {
-            body.push(b',');
-        }
-        match (!manner.replays_thinking).then(|| without_thinking(message)).flatten() {
-            Some(rest) => body.extend_from_slice(rest.as_bytes()),
-            None => body.extend_from_slice(message),
-        }
-    }
-    body.extend_from_slice(tail.as_bytes());
+    body.share_joined(&request.messages, |_, message| {
+        (!manner.replays_thinking).then(|| without_thinking(message)).flatten().map(String::into_bytes)
+    });
+    body.push(tail.as_bytes());
     body
 }
 
@@ -220,11 +211,11 @@ fn without_thinking(message: &[u8]) -> Option<String> {
 
 fn tail(request: &Request, manner: Manner) -> String {
     let choice = match request.tool_choice {
-        ToolChoice::None if crate::provider::has_tools(&request.head) => r#","tool_choice":"none""#,
+        ToolChoice::None if has_tools(&request.head) => r#","tool_choice":"none""#,
         _ => "",
     };
     let cache = match manner.names_cache {
-        true => format!(r#","prompt_cache_key":{}"#, Value::from(request.session.as_str())),
+        true => format!(r#","prompt_cache_key":{}"#, Value::from(request.lineage.as_str())),
         false => String::new(),
     };
     format!(r#"],"max_output_tokens":{}{choice}{cache}}}"#, request.output_max.max(OUTPUT_TOKENS_MIN))

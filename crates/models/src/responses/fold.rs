@@ -10,7 +10,9 @@ use serde_json::{Value, json};
 use super::encode::is_replayable;
 use crate::{
     failure,
-    fold::{CUT_WORDS, Fold, PART_BYTES, Phase, REPLY_BYTES_MAX, broken, count, is_object, malformed, text, too_large},
+    fold::{
+        CUT_WORDS, Fold, PART_BYTES, Phase, REPLY_BYTES_MAX, broken, count, is_object, text, too_large, value_of, weight, with_partial,
+    },
     sse::Event,
 };
 
@@ -58,15 +60,15 @@ impl Fold for State {
         if data.is_empty() || data == "[DONE]" {
             return show(Progress::Alive);
         }
-        let value: Value = match serde_json::from_str(data) {
+        let value = match value_of(event) {
             Ok(value) => value,
-            Err(error) => return self.failure = Some(malformed(event, &error)),
+            Err(failure) => return self.failure = Some(failure),
         };
         match text(&value, "type").unwrap_or(&event.name) {
             // A second start replaces the first: a relay that lost its upstream began again.
             "response.created" => *self = Self::of(&self.owner),
             "response.output_item.added" => self.begin(&value, show),
-            "response.output_item.done" => self.settle(&value, data.len(), show),
+            "response.output_item.done" => self.settle(&value, show),
             "response.output_text.delta" | "response.refusal.delta" => self.say(&value, show),
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
                 show(Progress::Reasoning(text(&value, "delta").unwrap_or_default().to_owned()));
@@ -100,13 +102,12 @@ impl Fold for State {
     }
 
     fn phase(&self) -> Phase {
-        if self.finish.is_some() || self.failure.is_some() { Phase::Over } else { Phase::Open }
+        Phase::of(self.finish.is_some() || self.failure.is_some(), false)
     }
 
     fn finish(mut self) -> Result<Reply, ModelError> {
         if let Some(failure) = self.failure.take() {
-            let (partial, usage) = self.partial();
-            return Err(ModelError { partial, usage, ..failure });
+            return Err(with_partial(&self, failure));
         }
         let Some(finish) = self.finish else { return Err(broken(&self, ModelFailure::Cut, CUT_WORDS)) };
         let is_cut = |item: &Building| item.is_call() && !item.is_whole_call(finish);
@@ -129,7 +130,7 @@ impl Fold for State {
 
 impl State {
     fn begin(&mut self, value: &Value, show: &mut dyn FnMut(Progress)) {
-        self.held += PART_BYTES;
+        self.held += PART_BYTES + weight(&value["item"]);
         let item = self.item(value);
         item.item = value["item"].clone();
         if item.is_call() {
@@ -137,8 +138,8 @@ impl State {
         }
     }
 
-    fn settle(&mut self, value: &Value, bytes: usize, show: &mut dyn FnMut(Progress)) {
-        self.held += bytes;
+    fn settle(&mut self, value: &Value, show: &mut dyn FnMut(Progress)) {
+        self.held += weight(&value["item"]);
         let item = self.item(value);
         let was_silent = item.text.is_empty();
         item.item = value["item"].clone();
@@ -165,7 +166,7 @@ impl State {
             _ => !id.is_empty() && item.id == id,
         });
         let at = at.unwrap_or_else(|| {
-            self.held += PART_BYTES;
+            self.held += PART_BYTES + id.len();
             self.items.push(Building { index, id: id.to_owned(), ..Building::default() });
             self.items.len() - 1
         });
@@ -185,7 +186,7 @@ impl State {
         // A server that tells only of the end: the whole output is in there.
         if !self.items.iter().any(|item| item.is_done) {
             for (index, item) in response["output"].as_array().into_iter().flatten().enumerate() {
-                self.settle(&json!({ "output_index": index, "item": item }), 0, show);
+                self.settle(&json!({ "output_index": index, "item": item }), show);
             }
         }
         let reason = text(&response["incomplete_details"], "reason");

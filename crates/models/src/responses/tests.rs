@@ -224,17 +224,33 @@ fn an_endless_answer_is_given_up() {
         (json!({ "type": "response.output_text.delta", "output_index": 0, "delta": megabyte }), 33),
         (json!({ "type": "response.function_call_arguments.delta", "output_index": 0, "delta": megabyte }), 33),
         (done(0, json!({ "type": "reasoning", "encrypted_content": megabyte })), 33),
+        (
+            json!({ "type": "response.output_item.added", "output_index": 0, "item": { "type": "reasoning", "encrypted_content": megabyte } }),
+            33,
+        ),
+        (json!({ "type": "response.output_item.added", "item": { "type": "message", "id": megabyte } }), 33),
         (new_item(0), 17 * 1024),
     ] {
         let mut fold = State::default();
+        let written = |value: &Value| Event { name: String::new(), data: value.to_string() };
+        let event = written(&event);
         let given_up = (0..times).find(|nth| {
-            let event = if times < 100 { event.clone() } else { new_item(*nth) };
-            fold.push(&Event { name: String::new(), data: event.to_string() }, &mut |_: Progress| ());
+            let other = (100 < times).then(|| written(&new_item(*nth)));
+            fold.push(other.as_ref().unwrap_or(&event), &mut |_: Progress| ());
             fold.phase() == Phase::Over
         });
         assert!(given_up.is_some_and(|nth| times * 9 / 10 < nth), "{given_up:?} of {times}");
         assert_eq!(fold.finish().unwrap_err().words, "the answer is larger than 32 MiB");
     }
+}
+
+#[test]
+fn an_output_that_comes_at_once_is_counted_too() {
+    let item = json!({ "type": "reasoning", "encrypted_content": "x".repeat(1024 * 1024) });
+    let end = json!({ "type": "response.completed", "response": { "output": vec![item; 33] } });
+    let mut fold = State::default();
+    fold.push(&Event { name: String::new(), data: end.to_string() }, &mut |_: Progress| ());
+    assert_eq!(fold.finish().unwrap_err().words, "the answer is larger than 32 MiB");
 }
 
 fn text(text: &str) -> Block {
@@ -339,6 +355,7 @@ const PLAIN: Manner = Manner { asks_for_thinking: true, replays_thinking: true, 
 fn request(head: &Head, count: usize, tool_choice: ToolChoice) -> Request {
     Request {
         session: SessionId::new("ses_1"),
+        lineage: SessionId::new("ses_1"),
         head: encode::head("m1", head).into(),
         messages: conversation()[..count].iter().map(|message| encode::message(OWNER, message).into()).collect(),
         tool_choice,
@@ -357,7 +374,7 @@ fn a_body_without_its_tail_starts_the_next_one() {
     ] {
         let mut before = Vec::new();
         for count in 1..=conversation().len() {
-            let body = encode::body(&request(&head(), count, ToolChoice::Auto), manner);
+            let body = encode::body(&request(&head(), count, ToolChoice::Auto), manner).concat();
             let value: Value = serde_json::from_slice(&body).unwrap();
             assert_eq!((&value["store"], &value["stream"], &value["max_output_tokens"]), (&json!(false), &json!(true), &json!(100)));
             assert_eq!(value["instructions"], "one\n\ntwo ,\"include\":[\"reasoning.encrypted_content\"]");
@@ -373,11 +390,11 @@ fn a_body_without_its_tail_starts_the_next_one() {
 
 #[test]
 fn the_tail_forbids_calls_and_the_limit_is_one_the_server_takes() {
-    let closing: Value = serde_json::from_slice(&encode::body(&request(&head(), 1, ToolChoice::None), PLAIN)).unwrap();
+    let closing: Value = serde_json::from_slice(&encode::body(&request(&head(), 1, ToolChoice::None), PLAIN).concat()).unwrap();
     assert_eq!(closing["tool_choice"], "none");
     let no_tools = Head { tools: Vec::new(), ..head() };
     let small = Request { output_max: 1, ..request(&no_tools, 1, ToolChoice::None) };
-    let body: Value = serde_json::from_slice(&encode::body(&small, Manner { names_cache: true, ..PLAIN })).unwrap();
+    let body: Value = serde_json::from_slice(&encode::body(&small, Manner { names_cache: true, ..PLAIN }).concat()).unwrap();
     assert_eq!((body.get("tool_choice"), &body["max_output_tokens"], &body["prompt_cache_key"]), (None, &json!(16), &json!("ses_1")));
 }
 
@@ -389,7 +406,7 @@ fn options_are_spelled_as_the_api_wants_them() {
     let closed = json!({ "type": "object", "properties": { "a": { "type": "string" } }, "required": ["a"], "additionalProperties": false });
     for (schema, strict) in [(closed, true), (json!({ "type": "object" }), false)] {
         let head = Head { params: params.clone(), answer: Some(schema.clone()), ..head() };
-        let body: Value = serde_json::from_slice(&encode::body(&request(&head, 1, ToolChoice::Auto), PLAIN)).unwrap();
+        let body: Value = serde_json::from_slice(&encode::body(&request(&head, 1, ToolChoice::Auto), PLAIN).concat()).unwrap();
         assert_eq!(body["reasoning"], json!({ "effort": "high", "summary": "auto" }));
         let format = json!({ "type": "json_schema", "name": "answer", "schema": schema, "strict": strict });
         assert_eq!(body["text"], json!({ "verbosity": "low", "format": format }));

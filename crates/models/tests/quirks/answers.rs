@@ -134,3 +134,21 @@ async fn an_anthropic_endpoint_may_refuse_markers_and_schema_one_after_the_other
     let error = model.reply(request(&*model, &answering(strict(), tools()), &[user("hi")]), &Nobody).await.unwrap_err();
     assert_eq!((error.failure, server.received().len()), (ModelFailure::BadRequest, 2));
 }
+
+/// The words of a refusal may be about something else, as the schema of a tool.
+#[tokio::test]
+async fn a_schema_that_was_not_to_blame_is_sent_again() {
+    for (api, provider, field, good) in
+        [(Api::Anthropic, "anthropic-relay", "output_config", anthropic_ok()), (Api::OpenAi, "openrouter", "response_format", ok())]
+    {
+        let about_a_tool = || refusal("tools.0: the schema is invalid, and so is a json_schema in it");
+        let server = Server::playing([about_a_tool(), about_a_tool(), good]).await;
+        let model = model_of(provider, api, &server.url, "m1");
+        let head = answering(strict(), tools());
+        let error = model.reply(request(&*model, &head, &[user("hi")]), &Nobody).await.unwrap_err();
+        assert_eq!(error.failure, ModelFailure::BadRequest);
+        model.reply(request(&*model, &head, &[user("hi")]), &Nobody).await.unwrap();
+        let sent: Vec<bool> = bodies(&server).iter().map(|body| body.get(field).is_some()).collect();
+        assert_eq!(sent, [true, false, true], "{provider}");
+    }
+}

@@ -27,6 +27,7 @@ pub(crate) fn model_of(provider: &str, api: Api, url: &str, model: &str) -> Arc<
         api,
         base_url: url.into(),
         api_key: Some(KEY.into()),
+        key_place: None,
         headers: Vec::new(),
         models: BTreeMap::from([(model.to_owned(), facts)]),
     };
@@ -66,6 +67,7 @@ pub(crate) fn result(id: &str, then: &str) -> Message {
 pub(crate) fn request(model: &dyn Model, head: &Head, messages: &[Message]) -> Request {
     Request {
         session: SessionId::new("ses_1"),
+        lineage: SessionId::new("ses_1"),
         head: model.encode_head(head),
         messages: messages.iter().map(|message| model.encode(message)).collect(),
         tool_choice: ToolChoice::Auto,

@@ -93,6 +93,7 @@ async fn another_provider_is_not_sent_what_it_cannot_read() {
         api: Api::OpenAiResponses,
         base_url: server.url.clone(),
         api_key: None,
+        key_place: None,
         headers: Vec::new(),
         models: Default::default(),
     };

@@ -59,7 +59,7 @@ pub trait Hook: Send + Sync {
     }
 
     /// Parts to add to the step that is about to start, given what the model has seen. Recorded in `StepStarted`.
-    fn transform<'a>(&'a self, _session: &'a SessionId, _seen: &'a [Message]) -> BoxFuture<'a, Vec<Part>> {
+    fn transform<'a>(&'a self, _session: &'a SessionId, _seen: &'a [Arc<Message>]) -> BoxFuture<'a, Vec<Part>> {
         Box::pin(async { Vec::new() })
     }
 

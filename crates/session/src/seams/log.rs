@@ -172,9 +172,23 @@ pub enum Letter {
     Detach {
         task: SessionId,
     },
+    /// The user brought home what a task had changed, or threw it away.
+    BroughtHome {
+        task: SessionId,
+        paths: Vec<String>,
+        onto: String,
+        discarded: bool,
+    },
     /// The session is called so from now on.
     Title {
         title: String,
+    },
+    /// A question beside the conversation; whoever asks follows the log of `task`.
+    Side {
+        task: SessionId,
+        question: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        model: Option<String>,
     },
 }
 
@@ -187,7 +201,9 @@ impl Letter {
             Self::Stop { .. } => Command::Interrupt { by: By::User, hold: Hold::StoppedByUser, partial: Text::default() },
             Self::Resume => Command::Resume { by: By::User },
             Self::Revoke { ask } => Command::Revoke { ask, by: By::User },
+            Self::BroughtHome { task, paths, onto, discarded } => Command::BringHome { task, paths, onto, discarded },
             Self::Title { title } => Command::Retitle { title },
+            Self::Side { task, question, model } => Command::Side { task, question, model },
             Self::Detach { task } => Command::Detach { task, launched: Outcome::done("") },
         }
     }

@@ -101,6 +101,8 @@ pub enum ToolChoice {
 #[derive(Debug, Clone)]
 pub struct Request {
     pub session: SessionId,
+    /// In whose log the conversation begins: a provider that keeps what it has read finds it by this, for forks too.
+    pub lineage: SessionId,
     pub head: Arc<[u8]>,
     pub messages: Vec<Arc<[u8]>>,
     pub tool_choice: ToolChoice,
@@ -111,18 +113,21 @@ pub struct Request {
 }
 
 /// A complete answer. An incomplete one is an error with the partial text in it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Reply {
     pub parts: Vec<ReplyPart>,
     pub usage: Usage,
     pub finish: Finish,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
 pub enum ReplyPart {
+    #[serde(with = "named_text")]
     Text(String),
     Reasoning {
         text: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         signature: Option<String>,
     },
     /// `input` is the text exactly as the model wrote it (empty means `{}`); it may be no valid JSON.
@@ -135,6 +140,24 @@ pub enum ReplyPart {
         provider: String,
         raw: Value,
     },
+}
+
+/// A text as an object with one field, so that it has room for its type.
+mod named_text {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    #[derive(Serialize, Deserialize)]
+    struct Named<T> {
+        text: T,
+    }
+
+    pub(super) fn serialize<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {
+        Named { text }.serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+        Named::deserialize(deserializer).map(|named| named.text)
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

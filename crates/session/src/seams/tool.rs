@@ -21,8 +21,9 @@ use crate::{
     outcome::{By, How, Outcome},
     rule::{Reader, Touch},
     summary::Status,
-    task::Effort,
+    task::{Effort, Isolation},
     usage::Usage,
+    worktree::Left,
 };
 
 /// What the model is told about a tool.
@@ -76,6 +77,12 @@ pub struct Errand {
     pub allowed: Vec<Grant>,
     /// The call does not wait for it: its end comes as a notice.
     pub background: bool,
+    /// It begins with everything the caller has seen.
+    pub fork: bool,
+    /// Where it works, if the call says: `Some(None)` is in its caller's folder, whatever its definition says.
+    pub isolation: Option<Option<Isolation>>,
+    /// The folder it works in, if not its caller's.
+    pub directory: Option<String>,
 }
 
 /// A task that goes on while its caller does other things, for the tool that words it.
@@ -114,6 +121,8 @@ pub struct TaskEnd {
     pub effort: Effort,
     /// The file in which everything it did can be read.
     pub output: PathBuf,
+    /// What it has left in its worktree, if it has one.
+    pub left: Option<Left>,
 }
 
 /// Words to another agent of the tree.
@@ -325,6 +334,11 @@ pub trait Workspace: Send + Sync {
     /// Folders whose files speak for the user, protected as a whole: posse's own configuration and data. Canonical.
     fn guarded_roots(&self) -> &[PathBuf] {
         &[]
+    }
+
+    /// Whether only a person lets an agent write to this path.
+    fn is_guarded(&self, path: &Path) -> bool {
+        self.guarded_roots().iter().any(|root| path.starts_with(root))
     }
     /// The root as it was opened when the workspace began: what is below it is opened from here, whatever its path leads to by then.
     fn root_handle(&self) -> Option<Arc<OwnedFd>> {

@@ -11,9 +11,9 @@ use std::{
 };
 
 use posse_session::{
-    Answer, AskId, BatchId, By, CallId, Decision, Delivery, Effort, Entry, EntryId, Event, Finish, Fork, Grant, Hash, Hold, How, Ids, Kind,
-    Limit, Look, ModelFailure, Outcome, Part, Priority, Purpose, Recipe, Record, Reserved, Rule, Rules, Scope, Segment, SessionId, Source,
-    Spawn, Text, Timestamp, To, Touch, Usage, Verdict, Wanted,
+    Answer, AskId, BatchId, By, CallId, Decision, Delivery, Effort, Entry, EntryId, Event, Finish, Fork, Grant, Hash, Hold, How, Ids,
+    Isolation, Kind, Left, Limit, Look, ModelFailure, Outcome, Part, Priority, Purpose, Recipe, Record, Reserved, Rule, Rules, Scope,
+    Segment, SessionId, Source, Spawn, Text, Timestamp, To, Touch, Usage, Verdict, Wanted, Worktree,
 };
 
 /// Fresh ids in the order they are asked for: `ask_1`, `msg_2`.
@@ -60,7 +60,20 @@ pub fn created(kind: Kind, root: &str, parent: Option<&str>, ceiling: Vec<Rules>
         above: Default::default(),
         depth: 0,
         strict_shell: false,
+        worktree: None,
+        within: None,
     }
+}
+
+/// The birth of a task that works in a folder of its own.
+pub fn born_in_a_worktree() -> Event {
+    let mut birth = created(Kind::Task, "ses_0", Some("ses_0"), vec![rules()]);
+    if let Event::Created { recipe, worktree, .. } = &mut birth {
+        recipe.isolation = Some(Isolation::Worktree);
+        let (home, path) = ("/work".into(), "/trees/ses_2".into());
+        *worktree = Some(Worktree { home, path, branch: "posse/ses_2".into(), base: "0123abcd".into() });
+    }
+    birth
 }
 
 pub fn record(seq: u64, event: Event) -> Record {
@@ -83,6 +96,8 @@ pub fn spawn(entry: &str, internal: bool) -> Spawn {
         purpose: None,
         fork: None,
         by: None,
+        isolation: None,
+        directory: None,
     }
 }
 
@@ -90,6 +105,33 @@ pub fn spawn(entry: &str, internal: bool) -> Spawn {
 pub fn internal(entry: &str, purpose: Purpose, segments: Vec<Segment>) -> Spawn {
     let fork = Some(Box::new(Fork { segments, head: Hash::new("aa"), model: "test/one".into() }));
     Spawn { agent: purpose.agent().to_owned(), name: None, purpose: Some(purpose), fork, ..spawn(entry, true) }
+}
+
+/// A worker that is split off from this conversation: nothing about it is internal.
+pub fn split_off(entry: &str, segments: Vec<Segment>) -> Spawn {
+    let fork = Some(Box::new(Fork { segments, head: Hash::new("aa"), model: "test/one".into() }));
+    Spawn { agent: "fork".into(), name: None, fork, ..spawn(entry, false) }
+}
+
+/// All kinds of work beside the conversation.
+pub const BESIDE: [Purpose; 6] =
+    [Purpose::Remember, Purpose::Consolidate, Purpose::Suggest, Purpose::Speculate, Purpose::Side, Purpose::Summarise];
+
+/// What a task has left: nothing, or a few files and a commit.
+pub fn left(task: &str, clean: bool) -> Left {
+    let (path, branch) = (format!("/trees/{task}"), format!("posse/{task}"));
+    let (commits, files) = if clean { (0, 0) } else { (1, 3) };
+    Left { path, branch, clean, commits, files, unknown: String::new() }
+}
+
+/// A promise that says everything a promise can say.
+fn spawned_with_all(prompt: Text, segments: Vec<Segment>) -> Spawn {
+    Spawn {
+        prompt,
+        isolation: Some(Isolation::WorktreeWithChanges),
+        directory: Some("/elsewhere".into()),
+        ..internal("msg_9", Purpose::Compact { tail_from: 3 }, segments)
+    }
 }
 
 /// One event of every kind, with every text set to `text`.
@@ -124,7 +166,7 @@ pub fn one_of_each(text: &str) -> Vec<Event> {
     };
     let stretch = || vec![Segment { session: SessionId::new("ses_2"), from: 0, to: 4, pruned: true }];
     let mut all = vec![
-        created(Kind::Task, "ses_0", Some("ses_0"), vec![rules()]),
+        born_in_a_worktree(),
         Event::Configured { head: Hash::new("ab"), model: "test/one".into() },
         Event::Queued { entry },
         Event::Expanding { entry: EntryId::new("msg_1"), calls: 1 },
@@ -171,13 +213,7 @@ pub fn one_of_each(text: &str) -> Vec<Event> {
         Event::Resumed { by: By::User },
         Event::TookOver { calls: 2 },
         Event::LimitReached { limit: Limit::Time, words: "10 minutes are over".into(), own: true },
-        Event::TaskStarted {
-            call: call.clone(),
-            task: task.clone(),
-            round: 1,
-            spawn: Spawn { prompt: said(), ..internal("msg_9", Purpose::Compact { tail_from: 3 }, stretch()) },
-            wait: true,
-        },
+        Event::TaskStarted { call: call.clone(), task: task.clone(), round: 1, spawn: spawned_with_all(said(), stretch()), wait: true },
         Event::TaskEnded {
             task: task.clone(),
             round: 1,
@@ -211,6 +247,7 @@ pub fn one_of_each(text: &str) -> Vec<Event> {
         Event::Unknown(serde_json::json!({"type": "dreamt", "of": said(), "ignorable": true})),
     ];
     all.extend(one_of_each_about_length(text));
+    all.extend(one_of_each_about_worktrees(text));
     all
 }
 
@@ -222,6 +259,17 @@ fn one_of_each_about_length(text: &str) -> Vec<Event> {
         Event::CompactionFailed { why: "nothing of it can be left out".into() },
         Event::Titled { title: "a better title".into() },
         Event::Misshapen { words: "no such field".into(), again: true },
+    ]
+}
+
+/// Folders of tasks, and what internal work comes to.
+fn one_of_each_about_worktrees(text: &str) -> Vec<Event> {
+    let task = SessionId::new("ses_2");
+    vec![
+        Event::WorktreeLeft { task: task.clone(), left: Left { unknown: "git is gone".into(), ..left("ses_2", false) } },
+        Event::Released { task: task.clone(), removed: false, words: "it is locked".into() },
+        Event::BroughtHome { task, paths: vec!["a.rs".into()], onto: "main".into(), discarded: true },
+        Event::Advised { advice: Purpose::Suggest, text: text.into() },
     ]
 }
 
@@ -275,10 +323,11 @@ pub fn every_name() -> BTreeSet<String> {
             Event::TaskResumed { .. } | Event::TaskAwaited { .. } | Event::Unqueued { .. } | Event::ModelChanged { .. } => {}
             Event::Kept { .. } | Event::KeptEnded { .. } => {}
             Event::Pruned { .. } | Event::CompactionFailed { .. } | Event::Titled { .. } | Event::Misshapen { .. } => {}
+            Event::WorktreeLeft { .. } | Event::Released { .. } | Event::BroughtHome { .. } | Event::Advised { .. } => {}
         }
         event.name()
     }
-    assert_eq!(names.len(), 39, "one_of_each has one of each");
+    assert_eq!(names.len(), 43, "one_of_each has one of each");
     names
 }
 

@@ -8,11 +8,12 @@ use std::{collections::BTreeSet, time::Duration};
 use posse_session::Finish;
 use posse_session::{
     Answer, AskId, Asking, BatchId, By, CallId, CallState, Command, Decision, Delivery, Effect, Effort, Entry, EntryId, Event, Given,
-    Grant, Granted, Hash, Hold, How, Ids, Kind, Limit, Look, Mode, ModelFailure, Outcome, Part, Permit, Priority, Purpose, Record, Report,
-    Rules, Scope, Segment, Session, SessionId, Source, Spawn, TaskReport, Text, Timestamp, To, Touch, Usage, Verdict, Wanted,
+    Grant, Granted, Hash, Hold, How, Ids, Isolation, Kind, Left, Limit, Look, Mode, ModelFailure, Outcome, Part, Permit, Priority, Purpose,
+    Record, Report, Rules, Scope, Segment, Session, SessionId, Source, Spawn, TaskReport, Text, Timestamp, To, Touch, Usage, Verdict,
+    Wanted,
 };
 
-use super::{Counter, created, internal, rules, spawn, wanted};
+use super::{Counter, created, internal, left, rules, spawn, split_off, wanted};
 
 pub struct Play {
     pub session: Session,
@@ -234,11 +235,15 @@ impl Play {
     fn by_user(&mut self, verb: &str, words: &[&str]) {
         let first = words.first().copied();
         match verb {
-            // The first running call starts a task: `spawn t1`, `spawn t1 bg`, `spawn t1 bg internal`.
+            // The first running call starts a task: `spawn t1`, `spawn t1 bg`, `spawn t1 bg internal`, `spawn t1 worktree`, `spawn t1 fork`.
             "spawn" => {
                 let call = self.first_call(|state| *state == CallState::Running).expect("a running call");
                 let task = first.expect("a task");
-                let spawn = spawn(&format!("msg_{task}"), words.contains(&"internal"));
+                let mut spawn = spawn(&format!("msg_{task}"), words.contains(&"internal"));
+                if words.contains(&"fork") {
+                    spawn = split_off(&format!("msg_{task}"), self.session.segments_until(self.last_called()));
+                }
+                spawn.isolation = words.contains(&"worktree").then_some(Isolation::Worktree);
                 self.decide(Command::Spawn {
                     call,
                     task: SessionId::new(task),
@@ -249,7 +254,7 @@ impl Play {
             }
             "detach" => self.decide(Command::Detach { task: SessionId::new(first.expect("a task")), launched: Outcome::done("it runs") }),
             "stoptask" => self.decide(Command::StopTask { task: SessionId::new(first.expect("a task")), by: By::User }),
-            // A child's round ended: `ended t1`, `ended t1 stopped`, `ended t1 round=2`.
+            // A child's round ended: `ended t1`, `ended t1 stopped`, `ended t1 round=2`; it has left `clean`, `dirty` or something `unknown`.
             "ended" => {
                 let how = match words.get(1).copied() {
                     Some("stopped") => How::Stopped,
@@ -257,7 +262,16 @@ impl Play {
                     Some("limit") => How::Limit,
                     _ => How::Completed,
                 };
-                self.decide(Command::Report(task_report(first.expect("a task"), round(words, 1), how)));
+                let task = first.expect("a task");
+                let Report::TaskEnded(mut end) = task_report(task, round(words, 1), how) else { return };
+                let unknown = || Left { unknown: "git is gone".into(), ..left(task, false) };
+                end.left = words.iter().find_map(|word| match *word {
+                    "clean" => Some(left(task, true)),
+                    "dirty" => Some(left(task, false)),
+                    "unknown" => Some(unknown()),
+                    _ => None,
+                });
+                self.decide(Command::Report(Report::TaskEnded(end)));
             }
             // What typed words come to: `expand e1 needs read`, `expand e1 words`, `expand e1 sub sub`, `expand e1 direct`, `by=plan`, `allows=ask`.
             "expand" => self.expand(words),
@@ -350,8 +364,54 @@ impl Play {
             }
             // An answer that does not have the shape that was asked for.
             "misshapen" => self.answers(&[], Some(words.join(" "))),
+            _ => self.beside(verb, words),
+        }
+    }
+
+    /// Folders of tasks, and work beside the conversation.
+    fn beside(&mut self, verb: &str, words: &[&str]) {
+        let task = SessionId::new(words.first().copied().expect("a task"));
+        match verb {
+            // The folder of a task is gone: `released t1`; or it stays: `released t1 stays it is locked`.
+            "released" => {
+                let removed = words.get(1) != Some(&"stays");
+                let words = words.get(2..).unwrap_or_default().join(" ");
+                self.decide(Command::Report(Report::Released { task, removed, words }));
+            }
+            // The user takes the work of a task: `home t1 a.rs b.rs`, `home t1 onto=main a.rs`; or throws it away: `home t1 discarded`.
+            "home" => {
+                let (discarded, mut paths) = (words.contains(&"discarded"), Vec::new());
+                let onto = words.iter().find_map(|word| word.strip_prefix("onto=")).unwrap_or_default().to_owned();
+                paths.extend(words[1..].iter().filter(|word| word.contains(".rs")).map(|word| (*word).to_owned()));
+                self.decide(Command::BringHome { task, paths, onto, discarded });
+            }
+            // Internal work begins: `advise a1 suggest`; it ends: `advised a1 try the tests`, `advised a1` with nothing to say,
+            // `unadvised a1 failed`.
+            "advise" => {
+                let purpose = serde_json::json!({ "purpose": words[1] });
+                let purpose: Purpose = serde_json::from_value(purpose).expect("a purpose");
+                let spawn = internal(&format!("msg_{task}"), purpose, self.session.segments_until(self.session.head()));
+                self.decide(Command::Advise { task, spawn: Box::new(spawn) });
+            }
+            "advised" | "unadvised" => {
+                let how = match (verb, words.get(1).copied()) {
+                    ("advised", _) => How::Completed,
+                    (_, Some("limit")) => How::Limit,
+                    (_, Some("stopped")) => How::Stopped,
+                    _ => How::Failed,
+                };
+                let Report::TaskEnded(mut end) = task_report(task.as_str(), 1, how) else { return };
+                end.said = words[1..].join(" ").into();
+                self.decide(Command::Report(Report::TaskEnded(end)));
+            }
             other => panic!("no such word: {other}"),
         }
+    }
+
+    /// Where the last reply and its calls end.
+    fn last_called(&self) -> u64 {
+        let last = self.log.iter().rev().find(|record| matches!(record.event, Event::Called { .. } | Event::Replied { .. }));
+        last.map_or(0, |record| record.seq)
     }
 
     fn summary(&mut self, tail_from: u64) -> (SessionId, Box<Spawn>) {
@@ -539,6 +599,7 @@ impl Play {
             Effect::Watch { task, round } => format!("watch {task}/{round}"),
             Effect::StopTask { task, round } => format!("stop {task}/{round}"),
             Effect::Mind { call } => format!("mind {call}"),
+            Effect::Release { task } => format!("release {task}"),
             Effect::Conclude { round } => format!("conclude {round}"),
         }
     }
@@ -567,6 +628,7 @@ pub fn task_report(task: &str, round: u64, how: How) -> Report {
         verbatim: Text::default(),
         usage: Usage::default(),
         effort: Effort::default(),
+        left: None,
     }))
 }
 
@@ -649,6 +711,15 @@ pub fn fact_word(event: &Event) -> String {
         Event::Pruned { to } => format!("pruned to {to}"),
         Event::CompactionFailed { why } => format!("uncompacted: {why}"),
         Event::Titled { title } => format!("titled {title}"),
+        Event::WorktreeLeft { task, left: Left { clean: true, .. } } => format!("{task} left nothing"),
+        Event::WorktreeLeft { task, left } => format!("{task} left {}", if left.unknown.is_empty() { "work" } else { &left.unknown }),
+        Event::Released { task, removed: true, .. } => format!("{task} released"),
+        Event::Released { task, removed: false, words } => format!("{task} stays: {words}"),
+        Event::BroughtHome { task, discarded: true, .. } => format!("{task} thrown away"),
+        Event::BroughtHome { task, paths, onto, .. } => {
+            format!("{task} home: {} to {}", paths.join(" "), if onto.is_empty() { "here" } else { onto })
+        }
+        Event::Advised { advice, text } => format!("advised by {}: {}", advice.agent(), text.inline().unwrap_or_default()),
         Event::Misshapen { again, .. } => format!("misshapen, {}", if *again { "again" } else { "the last" }),
         other => other.name(),
     }

@@ -88,6 +88,8 @@ pub fn created(root: &str) -> Event {
         above: Default::default(),
         depth: 0,
         strict_shell: false,
+        worktree: None,
+        within: None,
     }
 }
 

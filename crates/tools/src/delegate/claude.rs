@@ -3,7 +3,7 @@
 //! What an agent said stands inside elements, escaped just enough that it can neither close its element nor begin another
 //! notice; code in it stays readable.
 
-use posse_session::{Effort, How, Launch, Outcome, Sent, Status, TaskEnd, TaskView, Usage};
+use posse_session::{Effort, Forks, How, Launch, Outcome, Sent, Status, TaskEnd, TaskView, Usage};
 use serde_json::{Value, json};
 
 use super::{
@@ -24,11 +24,15 @@ const MEANWHILE: &str = "You do not know its result yet: never guess it.";
 
 pub(super) fn description(roster: &Roster, switches: Switches) -> String {
     let list = roster.list();
-    let default = match roster.find(GENERAL).filter(|general| general.standing == super::Standing::Listed) {
-        Some(_) => format!("Name one of them in `subagent_type`; without it, `{GENERAL}` does the work."),
-        None => "Name one of them in `subagent_type`.".to_owned(),
+    let default = match switches.forks {
+        Forks::Implicit => {
+            "Name one of them in `subagent_type`; without it, a fork does the work: a worker that knows this whole conversation.".to_owned()
+        }
+        Forks::Off | Forks::Explicit => default(roster),
     };
-    let waiting = if switches.background {
+    let waiting = if switches.always_in_background() {
+        "- No call waits: it returns at once with an agentId and an output file, and a <task-notification> comes when the agent is done. Until then do other work or end your turn. You do not know the result before: never guess it, do not poll, do not do the same work yourself.\n"
+    } else if switches.background {
         "- The call waits for the agent: right for short work, and where you need the result to go on.\n\
         - Long work that need not hold you up: `run_in_background: true`. The call returns at once with an agentId and an output file, and a <task-notification> comes when the agent is done. Until then do other work or end your turn. You do not know the result before: never guess it, do not poll, do not do the same work yourself.\n"
     } else {
@@ -60,6 +64,14 @@ pub(super) fn description(roster: &Roster, switches: Switches) -> String {
     )
 }
 
+/// Who does the work when nobody is named.
+fn default(roster: &Roster) -> String {
+    match roster.find(GENERAL).filter(|general| general.standing == super::Standing::Listed) {
+        Some(_) => format!("Name one of them in `subagent_type`; without it, `{GENERAL}` does the work."),
+        None => "Name one of them in `subagent_type`.".to_owned(),
+    }
+}
+
 pub(super) fn schema(switches: Switches) -> Value {
     let mut properties = json!({
         "description": {"type": "string", "description": "A short (3-5 word) description of the task."},
@@ -68,7 +80,10 @@ pub(super) fn schema(switches: Switches) -> Value {
         "model": {"type": "string", "enum": ["sonnet", "opus", "haiku"], "description": "Another model for this call, before the one of the agent's definition. Leave it out unless there is a reason."},
         "name": {"type": "string", "description": "A name for the agent, so that SendMessage({to: name}) reaches it."},
     });
-    if switches.background {
+    if switches.worktrees {
+        properties["isolation"] = json!({"type": "string", "enum": ["worktree"], "description": "`worktree`: the agent works in a temporary git worktree of its own. Nothing changed: it is removed. Else its path and branch are in the result. Mutually exclusive with `cwd`."});
+    }
+    if switches.background && !switches.always_in_background() {
         properties["run_in_background"] =
             json!({"type": "boolean", "description": "Run the agent in the background; you are notified when it is done. Default false."});
     }
@@ -78,6 +93,7 @@ pub(super) fn schema(switches: Switches) -> Value {
 /// The result of a call that waited, how to go on with the agent, and what it took.
 pub(super) fn ended(end: &TaskEnd) -> String {
     let mut blocks = words::report(end, &words::said(end));
+    blocks.extend(words::left(end, "TaskMerge"));
     if end.agent != ONE_SHOT || end.how != How::Completed {
         let id = &end.task;
         blocks.push(format!(
@@ -181,6 +197,7 @@ fn body(end: &TaskEnd) -> String {
     };
     let mut report = words::report(end, &words::said(end));
     report.extend(words::of_user(end));
+    report.extend(words::left(end, "TaskMerge"));
     [
         element("task-id", end.task.as_str()),
         element("tool-use-id", &end.wire_id),

@@ -28,6 +28,7 @@ pub(super) fn schema() -> Value {
 /// The last text part, and the id to go on with.
 pub(super) fn ended(end: &TaskEnd) -> String {
     let mut blocks = words::report(end, end.texts.last().map_or("", String::as_str));
+    blocks.extend(words::left(end, "`posse tasks merge`"));
     blocks.push(format!("<task_metadata>\nsession_id: {0}\ntask_id: {0}\n</task_metadata>", end.task));
     blocks.join("\n\n")
 }

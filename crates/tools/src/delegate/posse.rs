@@ -1,6 +1,6 @@
 //! The words of the `posse` dialect: plain, short, with the id to go on with at the end.
 
-use posse_session::{Launch, Outcome, Sent, TaskEnd, TaskView};
+use posse_session::{Forks, Launch, Outcome, Sent, TaskEnd, TaskView};
 use serde_json::{Value, json};
 
 use super::{Switches, roster::Roster, words};
@@ -9,8 +9,13 @@ use super::{Switches, roster::Roster, words};
 const MEANWHILE: &str =
     "A notice with its result comes to you by itself: do other work meanwhile or end your turn; do not poll, and do not guess the result.";
 
+/// What the model is told of folders of their own.
+const ISOLATION: &str = "`worktree`: the agent works in a git worktree of its own, made from your last commit (`worktree+changes`: with what is not committed yet), so that agents that change files at the same time do not step on each other. The result names the folder and the branch if anything was changed; `task_merge` brings it home. `none`: in your folder, whatever its definition says.";
+
 pub(super) fn description(roster: &Roster, switches: Switches) -> String {
-    let waiting = if switches.background {
+    let waiting = if switches.always_in_background() {
+        "- No call waits: it returns at once, and a notice with the result comes by itself. Until then do other work or end your turn; do not poll, do not do the same work yourself, and do not guess the result.\n"
+    } else if switches.background {
         "- The call waits for the answer: right when you need it to go on.\n\
         - Long work that need not hold you up: `run_in_background: true`. The call returns at once, and a notice with the result comes by itself. Until then do other work or end your turn; do not poll, do not do the same work yourself, and do not guess the result.\n"
     } else {
@@ -30,9 +35,17 @@ pub(super) fn schema(switches: Switches) -> Value {
         "name": {"type": "string", "description": "A short name for the task, to use in place of its id later."},
         "model": {"type": "string", "description": "Another model for this task: `small`, `default`, `strong` or a configured one. Leave it out unless there is a reason."},
     });
-    if switches.background {
+    if switches.background && !switches.always_in_background() {
         properties["run_in_background"] =
             json!({"type": "boolean", "description": "Do not wait for the answer: it comes later as a notice. Default false."});
+    }
+    if switches.worktrees {
+        properties["isolation"] = json!({"type": "string", "enum": ["worktree", "worktree+changes", "none"], "description": ISOLATION});
+    }
+    if switches.forks == Forks::Implicit {
+        properties["subagent_type"]["description"] =
+            json!("Which agent does it. Left out, the work is done by a fork: a worker that knows this whole conversation.");
+        return json!({"type": "object", "properties": properties, "required": ["description", "prompt"]});
     }
     json!({"type": "object", "properties": properties, "required": ["description", "prompt", "subagent_type"]})
 }
@@ -40,6 +53,7 @@ pub(super) fn schema(switches: Switches) -> Value {
 /// The final message, a blank line, `task_id: …`.
 pub(super) fn ended(end: &TaskEnd) -> String {
     let mut blocks = words::report(end, &words::said(end));
+    blocks.extend(words::left(end, "task_merge"));
     blocks.push(format!("task_id: {}", end.task));
     blocks.join("\n\n")
 }
@@ -55,6 +69,7 @@ pub(super) fn noticed(end: &TaskEnd) -> String {
     // Notices that wait together are delivered together: no agent's words may look like the next one.
     blocks.extend(words::report(end, &words::said(end)).iter().map(|block| quoted(block)));
     blocks.extend(words::of_user(end));
+    blocks.extend(words::left(end, "task_merge"));
     let took = words::effort(end.usage.tokens(), end.effort);
     blocks.push(format!("{took}\noutput: {}\ntask_id: {}", end.output.display(), end.task));
     blocks.join("\n\n")

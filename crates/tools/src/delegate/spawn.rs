@@ -4,12 +4,13 @@
 //! yet is refused in words rather than left out in silence.
 
 use posse_session::{
-    BoxFuture, Errand, Launch, Look, Outcome, TaskEnd, TaskView, Tool, ToolCall, ToolContext, ToolSpec, Touch, Workspace, key_of,
+    BoxFuture, Errand, Forks, Isolation, Launch, Look, Outcome, TaskEnd, TaskView, Tool, ToolCall, ToolContext, ToolSpec, Touch, Workspace,
+    key_of,
 };
 use serde_json::Value;
 
 use super::{
-    Callable, Dialect, Standing, Switches, claude, opencode, posse,
+    Callable, Dialect, FORK, Standing, Switches, claude, opencode, posse,
     roster::{GENERAL, Roster},
     words,
 };
@@ -60,7 +61,7 @@ impl Delegation {
         self.roster.listed().next().is_some()
     }
 
-    fn errand(&self, input: &Value) -> Result<Errand, String> {
+    fn errand(&self, input: &Value, workspace: &dyn Workspace) -> Result<Errand, String> {
         let arguments = Arguments::new(self.dialect.tool(), input)?;
         let text = |parameter| text(&arguments, parameter);
         let prompt = arguments.filled_text(PROMPT)?.to_owned();
@@ -74,11 +75,14 @@ impl Delegation {
         let agent = self.agent(&arguments)?;
         let (name, background) = match self.dialect {
             Dialect::OpenCode => (None, false),
-            Dialect::Posse | Dialect::Claude => {
-                stays_here(self.dialect.tool(), &arguments)?;
-                (self.name(&arguments)?, self.background(&arguments)?)
-            }
+            Dialect::Posse | Dialect::Claude => (self.name(&arguments)?, self.background(&arguments)?),
         };
+        let (isolation, directory) = match self.dialect {
+            Dialect::OpenCode => (None, None),
+            Dialect::Posse | Dialect::Claude => self.place(&arguments, workspace)?,
+        };
+        let resume = text(RESUME)?;
+        let fork = agent == FORK && self.forks() != Forks::Off && self.roster.find(FORK).is_some_and(|agent| agent.forks);
         Ok(Errand {
             agent,
             description: described
@@ -89,17 +93,25 @@ impl Delegation {
             prompt,
             name,
             model: text(MODEL)?,
-            resume: text(RESUME)?,
+            resume,
             or_new: self.dialect == Dialect::OpenCode,
             tool: self.spec.name.clone(),
             allowed: Vec::new(),
             background,
+            fork,
+            isolation,
+            directory,
         })
+    }
+
+    fn forks(&self) -> Forks {
+        self.switches.forks
     }
 
     /// Who is meant, by its own name if it is known.
     fn agent(&self, arguments: &Arguments<'_>) -> Result<String, String> {
         let named = match (self.dialect, text(arguments, AGENT)?) {
+            (_, None) if self.forks() == Forks::Implicit => FORK.to_owned(),
             (Dialect::Claude, None) if self.roster.find(GENERAL).is_none() => return Err(self.roster.nobody()),
             (Dialect::Claude, None) => GENERAL.to_owned(),
             (_, None) => arguments.filled_text(AGENT)?.to_owned(),
@@ -127,6 +139,9 @@ impl Delegation {
 
     fn background(&self, arguments: &Arguments<'_>) -> Result<bool, String> {
         let tool = self.dialect.tool();
+        if self.switches.always_in_background() {
+            return Ok(true);
+        }
         let background = arguments.flag(BACKGROUND)?;
         if background && !self.switches.background {
             return Err(format!(
@@ -137,20 +152,48 @@ impl Delegation {
     }
 }
 
-/// Refuses what would change where the agent works: left out in silence, its changes would land where nobody wants them.
-fn stays_here(tool: &str, arguments: &Arguments<'_>) -> Result<(), String> {
-    let lacking = match text(arguments, ISOLATION)?.as_deref() {
-        None if text(arguments, DIRECTORY)?.is_none() => return Ok(()),
-        None => "`cwd` cannot be set: an agent works in the folder of its caller. Name the folder in the prompt, and leave out `cwd`.",
-        Some("worktree") => {
-            "`isolation: \"worktree\"` is not built yet: agents work in the folder of their caller. Say in the prompt which files the agent may change, and leave out `isolation`."
+/// Where the work is done, if the call says.
+type Where = (Option<Option<Isolation>>, Option<String>);
+
+impl Delegation {
+    /// What cannot be is refused: left out in silence, changes would land where nobody wants them.
+    fn place(&self, arguments: &Arguments<'_>, workspace: &dyn Workspace) -> Result<Where, String> {
+        let (tool, isolation, directory) = (self.dialect.tool(), text(arguments, ISOLATION)?, text(arguments, DIRECTORY)?);
+        let wrong = |words: &str| Err(format!("{tool}: {words}"));
+        if isolation.is_some() && directory.is_some() {
+            return wrong("`cwd` and `isolation` exclude each other: a worktree is a folder of its own. Leave one of them out.");
         }
-        Some("remote") => {
-            "`isolation: \"remote\"` needs a remote runner, and there is none: agents run in this process. Leave out `isolation`."
-        }
-        Some(_) => "there is no such `isolation`. Leave it out.",
-    };
-    Err(format!("{tool}: {lacking}"))
+        let isolation = match isolation.as_deref() {
+            None => None,
+            Some("none") => Some(None),
+            Some("worktree" | "worktree+changes") if !self.switches.worktrees => {
+                return wrong(
+                    "`isolation: \"worktree\"` needs a git repository, and this project is not in one. Leave out `isolation`: the agent works in the folder of its caller.",
+                );
+            }
+            Some("worktree") => Some(Some(Isolation::Worktree)),
+            Some("worktree+changes") => Some(Some(Isolation::WorktreeWithChanges)),
+            Some("remote") => {
+                return wrong(
+                    "`isolation: \"remote\"` needs a remote runner, and there is none: agents run in this process. Leave out `isolation`.",
+                );
+            }
+            Some(_) => return wrong("there is no such `isolation`: there are \"worktree\", \"worktree+changes\" and \"none\"."),
+        };
+        let directory = directory.map(|directory| below(workspace, &directory).map_err(|words| format!("{tool}: {words}"))).transpose()?;
+        Ok((isolation, directory))
+    }
+}
+
+/// A folder of the workspace, in full.
+fn below(workspace: &dyn Workspace, directory: &str) -> Result<String, String> {
+    let path = workspace.cwd().join(directory);
+    let found = path.canonicalize().ok().filter(|path| path.is_dir());
+    match found {
+        Some(found) if found.starts_with(workspace.root()) => Ok(found.display().to_string()),
+        Some(_) => Err(format!("`cwd` must be a folder of this project ({}), and {directory} is not.", workspace.root().display())),
+        None => Err(format!("`cwd`: there is no folder {directory}.")),
+    }
 }
 
 /// A text that says something.
@@ -163,8 +206,8 @@ impl Tool for Delegation {
         &self.spec
     }
 
-    fn look(&self, input: &Value, _workspace: &dyn Workspace) -> Result<Look, String> {
-        let errand = self.errand(input)?;
+    fn look(&self, input: &Value, workspace: &dyn Workspace) -> Result<Look, String> {
+        let errand = self.errand(input, workspace)?;
         match self.roster.find(&errand.agent) {
             None => return Err(self.roster.unknown(&errand.agent)),
             Some(agent) if agent.standing == Standing::Primary => return Err(self.roster.primary(agent)),
@@ -183,7 +226,7 @@ impl Tool for Delegation {
 
     fn run<'a>(&'a self, call: &'a ToolCall, context: &'a ToolContext) -> BoxFuture<'a, Outcome> {
         Box::pin(async move {
-            match self.errand(&call.input) {
+            match self.errand(&call.input, &*context.workspace) {
                 Ok(errand) => tokio::select! {
                     words = context.delegate.spawn(&call.id, errand) => Outcome::failed(words),
                     // Told to stop before the task was recorded: there is none.

@@ -60,6 +60,23 @@ pub(super) fn of_user(end: &TaskEnd) -> Option<String> {
     by_user.then(|| "The user stopped it. Do not start its work again unless the user asks for it.".to_owned())
 }
 
+/// What is in the worktree of a task, and how it comes home.
+pub(super) fn left(end: &TaskEnd, merge: &str) -> Option<String> {
+    let left = end.left.as_ref()?;
+    let count = |number: u64, one: &str| format!("{number} {one}{}", if number == 1 { "" } else { "s" });
+    Some(match (left.clean, left.unknown.is_empty()) {
+        (true, _) => "worktree: it changed nothing, so its folder is removed.".to_owned(),
+        (false, true) => format!(
+            "worktree: {}\nbranch: {}\n{} changed, {}. It is kept: {merge} with this id brings it home; until then nothing of it is in your folder.",
+            left.path,
+            left.branch,
+            count(left.files, "file"),
+            count(left.commits, "commit")
+        ),
+        (false, false) => format!("worktree: {}\n{}. It is kept; look at it before you rely on it.", left.path, left.unknown),
+    })
+}
+
 /// Whether an end is one the caller can build on.
 pub(super) fn succeeded(how: How) -> bool {
     matches!(how, How::Completed | How::Limit)

@@ -288,6 +288,7 @@ impl Judge<'_> {
         if !variables::executes(name) {
             return;
         }
+        self.git_variable(name, value, scope);
         reasons.push(Reason::new(reach, format!("{name} changes what programs run or read")));
         let Some(text) = value.map(Word::text).filter(|text| !text.is_empty()) else { return };
         if variables::holds_command(name) {
@@ -398,11 +399,34 @@ impl Judge<'_> {
             for words in programs::hazard(program, filled).into_iter().chain(git) {
                 ask(words);
             }
-            self.path_reasons(program, filled, scope, reasons);
+            self.places_named(program, filled, scope, reasons);
         }
         self.evaluated(program, arguments, scope);
+        if program == "git" {
+            self.places_named(program, &resolved(arguments, scope, self.surroundings), scope, reasons);
+        } else {
+            self.places_named(program, arguments, scope, reasons);
+            self.written_files(program, arguments, scope);
+        }
+        // Every subcommand is a program of its own too.
+        if let Some(subcommand) = program.strip_prefix("git-") {
+            let words: Vec<Word> = std::iter::once(Word::plain(subcommand)).chain(arguments.iter().cloned()).collect();
+            self.places_named("git", &words, scope, reasons);
+        }
+    }
+
+    /// Paths in the words. Git's count from the folder it is told to go to, and it may do something to its repository.
+    pub(super) fn places_named(&mut self, program: &str, arguments: &[Word], scope: &Scope, reasons: &mut Vec<Reason>) {
+        if program != "git" {
+            self.chained_folders(program, arguments, scope, reasons);
+            return self.path_reasons(program, arguments, scope, reasons);
+        }
+        let moved = self.git_folder(arguments, scope, reasons);
+        let (scope, arguments) = moved.as_ref().map_or((scope, arguments), |(scope, rest)| (scope, rest.as_slice()));
         self.path_reasons(program, arguments, scope, reasons);
         self.written_files(program, arguments, scope);
+        self.written_settings(arguments, scope);
+        self.repository_uses(arguments, scope);
     }
 
     /// The words with the values this line gave their variables, every one that is possible; nothing if it gave none.
@@ -460,6 +484,17 @@ fn covers(pattern: &str, texts: &[String]) -> bool {
     let words = fixed.split(' ').filter(|word| !word.is_empty()).count();
     let exact = !has_wildcard(pattern);
     exact && !texts[0].contains([' ', '\t', '\n']) || !texts.iter().take(words).any(|text| text.contains([' ', '\t', '\n']))
+}
+
+/// The words, those that this line gave one value by that value.
+fn resolved(arguments: &[Word], scope: &Scope, surroundings: &super::Surroundings) -> Vec<Word> {
+    let value = |word: &Word| {
+        let texts = if word.is_dynamic() { places::filled(word, scope, surroundings) } else { Vec::new() };
+        let [text] = texts.as_slice() else { return None };
+        let one = !word.splits() || !(text.is_empty() || text.contains(|letter: char| letter.is_whitespace() || "*?[".contains(letter)));
+        one.then(|| Word::plain(text))
+    };
+    arguments.iter().map(|word| value(word).unwrap_or_else(|| word.clone())).collect()
 }
 
 /// `"$@"`, `"${name[@]}"`: as many words as there are.

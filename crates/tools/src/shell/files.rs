@@ -2,7 +2,10 @@
 //!
 //! Knows which words of which program are paths, as far as that matters; the places themselves come from `places`.
 
+use std::path::PathBuf;
+
 use super::{
+    git,
     judging::{Judge, Reach, Reason},
     places::{self, Place},
     programs,
@@ -117,6 +120,43 @@ impl Judge<'_> {
                     if may_be_protected(candidate, &path) {
                         self.protected(&path);
                     }
+                }
+            }
+        }
+    }
+
+    /// Asks for the settings that `git config` writes: the project's name programs that git runs, the others are outside.
+    pub(super) fn written_settings(&mut self, arguments: &[Word], scope: &Scope) {
+        let Some((which, executes)) = git::written_settings(arguments) else { return };
+        let outside = match which {
+            git::Settings::Project if executes => return self.protected(".git/config"),
+            git::Settings::Project => return,
+            git::Settings::Named => return self.named_settings(arguments, scope),
+            git::Settings::Home => self.surroundings.home.join(".gitconfig"),
+            git::Settings::System => PathBuf::from("/etc/gitconfig"),
+        };
+        self.outside(&outside);
+        self.file(outside.display().to_string(), true);
+        if executes {
+            self.protected(&outside.to_string_lossy());
+        }
+    }
+
+    /// The file after `-f` or `--file`, in whichever word it stands.
+    fn named_settings(&mut self, arguments: &[Word], scope: &Scope) {
+        for word in arguments {
+            let text = word.text();
+            let joined = text.find('=').map(|at| at + 1).or_else(|| text.starts_with("-f").then_some(2)).unwrap_or(0);
+            let word = after(word, text[..joined].chars().count());
+            for place in places::places(&word, scope, self.surroundings) {
+                let path = match place {
+                    Place::Inside(path) => path,
+                    Place::Outside(path) => path.to_string_lossy().into_owned(),
+                    Place::Nowhere | Place::Unknown => continue,
+                };
+                if may_be_protected(&word, &path) {
+                    self.file(path.clone(), true);
+                    self.protected(&path);
                 }
             }
         }

@@ -92,9 +92,30 @@ fn globals(texts: &[String]) -> (usize, Option<String>) {
         if dangerous && hazard.is_none() {
             hazard = Some(format!("`{text}` makes git execute or read something else"));
         }
-        at += if GLOBAL_VALUES.contains(&text.as_str()) && text != "--exec-path" { 2 } else { 1 };
+        at += if takes_next(text) { 2 } else { 1 };
     }
     (at.min(texts.len()), hazard)
+}
+
+/// How many words stand before the subcommand.
+pub(super) fn globals_end(texts: &[String]) -> usize {
+    globals(texts).0
+}
+
+/// Where the values of `-C` stand among the global options: git goes there before it does anything, one after the other.
+pub(super) fn folder_values(texts: &[String]) -> Vec<usize> {
+    let mut found = Vec::new();
+    let mut at = 0;
+    while at < texts.len() && texts[at].starts_with('-') {
+        found.extend((texts[at] == "-C").then_some(at + 1));
+        at += if takes_next(&texts[at]) { 2 } else { 1 };
+    }
+    found
+}
+
+/// Whether the value of this global option is the next word.
+fn takes_next(text: &str) -> bool {
+    GLOBAL_VALUES.contains(&text) && text != "--exec-path"
 }
 
 /// The words without global options, for rules that name a subcommand.
@@ -181,8 +202,69 @@ fn is_other_option(name: &str) -> bool {
     matches!(name, "text" | "cc" | "to" | "re" | "te" | "in")
 }
 
+/// Settings that say who somebody is, or how something looks: nothing runs because of them, nothing is read from elsewhere.
+const HARMLESS_SETTINGS: &[&str] = &[
+    "advice.",
+    "author.",
+    "color.",
+    "column.",
+    "commit.gpgsign",
+    "committer.",
+    "core.autocrlf",
+    "core.filemode",
+    "core.quotepath",
+    "diff.renames",
+    "init.defaultbranch",
+    "log.",
+    "merge.conflictstyle",
+    "pull.ff",
+    "pull.rebase",
+    "push.autosetupremote",
+    "push.default",
+    "rebase.autosquash",
+    "rebase.autostash",
+    "rerere.enabled",
+    "status.",
+    "tag.gpgsign",
+    "user.email",
+    "user.name",
+];
+
+/// Which settings `git config` writes, if it does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Settings {
+    Project,
+    Home,
+    System,
+    /// A file that stands among the words.
+    Named,
+}
+
+/// The settings these words of git write, and whether anything may run or be read from elsewhere because of it.
+pub(super) fn written_settings(arguments: &[Word]) -> Option<(Settings, bool)> {
+    let texts: Vec<String> = arguments.iter().map(Word::text).collect();
+    let first = globals_end(&texts);
+    let rest = texts.get(first + 1..).filter(|rest| texts[first] == "config" && !rest.is_empty() && !reads_config(rest))?;
+    let given = |long: &str| rest.iter().any(|text| 4 < text.len() && long.starts_with(text.split('=').next().unwrap_or_default()));
+    let which = match () {
+        () if given("--global") => Settings::Home,
+        () if given("--system") => Settings::System,
+        () if given("--file") || rest.iter().any(|text| text.starts_with("-f")) => Settings::Named,
+        () => Settings::Project,
+    };
+    let action = |text: &&String| matches!(text.as_str(), "set" | "unset");
+    let name = rest.iter().filter(|text| !text.starts_with('-')).find(|text| !action(text)).map(|text| text.to_ascii_lowercase());
+    let is_harmless = |name: &String| {
+        let known = |setting: &&str| if setting.ends_with('.') { name.starts_with(setting) } else { name == setting };
+        HARMLESS_SETTINGS.iter().any(known)
+    };
+    // Sections, editors and files hold more than one name.
+    let one = !rest.iter().any(|text| text.contains("section") || text.starts_with("--e") || matches!(text.as_str(), "-e" | "edit"));
+    Some((which, !(one && name.as_ref().is_some_and(is_harmless))))
+}
+
 /// `git config` that only shows. Writing `.git/config` is writing a protected file.
-fn reads_config(rest: &[String]) -> bool {
+pub(super) fn reads_config(rest: &[String]) -> bool {
     let shows = |text: &String| {
         let name = text.split('=').next().unwrap_or_default();
         matches!(

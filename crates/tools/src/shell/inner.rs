@@ -5,7 +5,9 @@ use super::{
     files::after,
     git,
     judging::{Judge, Reach, Reason},
-    places, scripts, variables,
+    places,
+    repository::Does,
+    scripts, variables,
     walk::{Around, Redirection, Scope},
     word::{Piece, Word},
     wrappers::{self, Kind, is_assignment, is_shell},
@@ -172,7 +174,7 @@ impl Judge<'_> {
                 }
                 for code in arguments.iter().map(Word::text) {
                     for command in scripts::called(&code) {
-                        self.denied_in(&command, scope);
+                        self.carried(&command, scope);
                     }
                 }
             }
@@ -270,6 +272,7 @@ impl Judge<'_> {
                 // What is quoted may be read by a shell, or by a little language that has one.
                 let words: Vec<String> = texts[first..].iter().flat_map(|text| text.split_ascii_whitespace()).map(str::to_owned).collect();
                 self.search_words(&words);
+                self.passed_to_git(program, &arguments[first..], scope);
             }
             return;
         }
@@ -295,7 +298,10 @@ impl Judge<'_> {
         }
         match wrapper.kind {
             Kind::Shell => self.shell_words(inner, &scope.fed_by(&around.redirections)),
-            Kind::Soft => self.search_words(&texts[starts.first..]),
+            Kind::Soft => {
+                self.search_words(&texts[starts.first..]);
+                self.passed_to_git(program, inner, scope);
+            }
             Kind::Command if matches!(program, "jobs") && !has_short(&arguments[..starts.first], 'x') => {}
             Kind::Command if matches!(program, "xargs" | "gxargs") => {
                 let mut fed = scope.deeper();
@@ -461,8 +467,10 @@ impl Judge<'_> {
                 && (program == "printf" || word.pieces.iter().find(|piece| !is_nothing(piece)).is_some_and(|piece| !is_text(piece)))
             {
                 reasons.push(Reason::new(Reach::Wildcard, "sets a variable that is not known before it runs"));
+                self.repository(scope.cwds.clone(), Does::Leave);
             } else if !text.starts_with('-') && variables::executes(name) && !matches!(program, "export" | "unset") {
                 reasons.push(Reason::new(Reach::Wildcard, format!("sets {name}")));
+                self.git_variable(name, None, scope);
             } else if !text.starts_with('-') && program != "printf" {
                 scope.set(name, None);
             }
@@ -489,6 +497,7 @@ impl Judge<'_> {
         let lost = match target {
             None if program == "cd" => {
                 reasons.push(Reason::new(Reach::Wildcard, "goes home, outside the project"));
+                self.path_reason(&Word::plain("~"), false, scope, reasons);
                 true
             }
             None => true,
@@ -497,6 +506,7 @@ impl Judge<'_> {
                 if text == "-" || text.starts_with('+') {
                     reasons.push(Reason::new(Reach::Wildcard, "goes where nobody knows"));
                 }
+                self.leaves_by(word, scope);
                 let places = places::places(word, scope, self.surroundings);
                 let mut lost = text == "-" || word.has_glob();
                 for place in places {
@@ -518,9 +528,15 @@ impl Judge<'_> {
 
     fn env(&mut self, arguments: &[Word], scope: &Scope, around: &Around, reasons: &mut Vec<Reason>) {
         let mut at = 0;
+        let mut moved = scope.clone();
         while at < arguments.len() {
             let word = &arguments[at];
             let text = word.text();
+            if let Some((folder, words)) = folder_of_env(&arguments[at..]) {
+                moved.cwds = self.folders_by(&folder, scope, reasons);
+                at += words;
+                continue;
+            }
             if let Some(joined) = split_string(&text) {
                 let mut script =
                     if joined.is_empty() { arguments.get(at + 1).map(Word::text).unwrap_or_default() } else { joined.to_owned() };
@@ -528,11 +544,11 @@ impl Judge<'_> {
                     script = format!("{script} {}", rest.text());
                 }
                 self.opaque(arguments, "env reads its words once more");
-                self.script(&script, scope);
+                self.script(&script, &moved);
                 return;
             }
             match text.as_str() {
-                "-u" | "--unset" | "-C" | "--chdir" | "-a" | "--argv0" => at += 2,
+                "-u" | "--unset" | "-a" | "--argv0" => at += 2,
                 "--" => {
                     at += 1;
                     break;
@@ -544,7 +560,7 @@ impl Judge<'_> {
         while at < arguments.len() {
             let text = arguments[at].text();
             if let Some((name, value)) = assigned_in(&arguments[at]) {
-                self.variable_set(&name, Some(&value), Reach::Wildcard, scope, reasons);
+                self.variable_set(&name, Some(&value), Reach::Wildcard, &moved, reasons);
             } else if !text.contains('=') || !is_assignment(&text) && !text.starts_with(|letter: char| letter.is_ascii_alphabetic()) {
                 break;
             }
@@ -555,7 +571,7 @@ impl Judge<'_> {
         if inner.is_empty() && scope.more_arguments {
             self.opaque(arguments, "a command that is not known before it runs");
         }
-        self.nested(inner, scope, around);
+        self.nested(inner, &moved, around);
     }
 
     fn find_actions(&mut self, arguments: &[Word], scope: &Scope) {
@@ -628,7 +644,7 @@ impl Judge<'_> {
                     .map(str::to_owned),
             };
             if let Some(script) = script.filter(|script| !script.is_empty()) {
-                self.denied_in(&script, scope);
+                self.carried(&script, scope);
             }
         }
     }
@@ -697,6 +713,28 @@ impl Judge<'_> {
                 self.standard_input(around, scope);
             }
         }
+    }
+}
+
+/// The folder in which env runs its command, if these words begin with it, and how many of them say so.
+fn folder_of_env(words: &[Word]) -> Option<(Word, usize)> {
+    let (first, rest) = words.split_first()?;
+    let text = first.text();
+    let joined = match text.strip_prefix("--") {
+        Some(long) => {
+            let name = long.split('=').next().unwrap_or_default();
+            let is_it = 2 <= name.len() && "chdir".starts_with(name);
+            is_it.then(|| long.contains('=').then(|| after(first, name.len() + 3)))?
+        }
+        None => {
+            let cluster = text.strip_prefix('-')?;
+            let at = cluster.find(|letter| !matches!(letter, 'v' | 'i' | '0')).filter(|at| cluster[*at..].starts_with('C'))?;
+            Some(after(first, at + 2)).filter(|value| !value.text().is_empty())
+        }
+    };
+    match joined {
+        Some(folder) => Some((folder, 1)),
+        None => rest.first().map(|folder| (folder.clone(), 2)),
     }
 }
 

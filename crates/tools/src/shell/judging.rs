@@ -6,7 +6,13 @@
 
 use posse_session::{AskedFor, Rule, Rules, Touch, Verdict, wildcard};
 
-use super::{COMMANDS_MAX, DEPTH_MAX, Files, ShellVerdict, Surroundings, WORK_MAX, parse, scan, walk::Scope, wrappers::basename};
+use super::{
+    COMMANDS_MAX, DEPTH_MAX, Files, ShellVerdict, Surroundings, WORK_MAX, parse,
+    repository::{Does, RepositoryUse},
+    scan,
+    walk::Scope,
+    wrappers::basename,
+};
 
 /// Files one line may name; a list of more is a find in disguise.
 const FILES_MAX: usize = 2_000;
@@ -37,9 +43,12 @@ pub(super) struct Judge<'a> {
     asked_for_all: bool,
     /// Inside a script that a reason to ask covers already: nothing but a deny is kept.
     only_denies: bool,
+    /// And the folders outside: what runs it is allowed, so nothing else would tell of them.
+    keeps_places: bool,
     touches: Vec<Touch>,
     asking: Vec<AskedFor>,
     files: Files,
+    repository: Vec<RepositoryUse>,
     /// Some of it was not understood, or not looked at.
     unclear: bool,
 }
@@ -102,9 +111,11 @@ impl<'a> Judge<'a> {
             stopped: false,
             asked_for_all: false,
             only_denies: false,
+            keeps_places: false,
             touches: Vec::new(),
             asking: Vec::new(),
             files: Files::default(),
+            repository: Vec::new(),
             unclear: false,
         }
     }
@@ -155,6 +166,13 @@ impl<'a> Judge<'a> {
         if self.stopped && !self.only_denies {
             self.distrust("more than can be looked at");
         }
+    }
+
+    /// The same for a script that surely runs: the folders outside it leads to count too.
+    pub(super) fn carried(&mut self, script: &str, scope: &Scope) {
+        let keeps_places = std::mem::replace(&mut self.keeps_places, true);
+        self.denied_in(script, scope);
+        self.keeps_places = keeps_places;
     }
 
     /// Not understood: asks, and is searched for commands that are denied.
@@ -368,7 +386,8 @@ impl<'a> Judge<'a> {
 
     pub(super) fn touch(&mut self, key: &str, pattern: impl Into<String>) {
         let touch = Touch::new(key, pattern);
-        if self.only_denies || self.touches.contains(&touch) {
+        let covered = self.only_denies && !(self.keeps_places && key == "external_directory");
+        if covered || self.touches.contains(&touch) {
             return;
         }
         if self.touches.len() == TOUCHES_MAX {
@@ -392,9 +411,26 @@ impl<'a> Judge<'a> {
         }
     }
 
+    /// Something git is told to do to its repository, in one of these folders.
+    pub(super) fn repository(&mut self, folders: Vec<std::path::PathBuf>, does: Does) {
+        let used = RepositoryUse { folders, does };
+        if (self.only_denies && !self.keeps_places) || self.repository.contains(&used) {
+            return;
+        }
+        if self.repository.len() == TOUCHES_MAX {
+            self.give_up("does more to a repository than can be judged");
+        } else {
+            self.repository.push(used);
+        }
+    }
+
     /// Whether a rule about folders outside the project allows this one; then it is no reason to ask.
     pub(super) fn is_allowed_outside(&self, path: &std::path::Path) -> bool {
-        self.all_rules.judge(&outside_touch(path)).verdict == Verdict::Allow
+        self.is_allowed(&outside_touch(path))
+    }
+
+    pub(super) fn is_allowed(&self, touch: &Touch) -> bool {
+        self.all_rules.judge(touch).verdict == Verdict::Allow
     }
 
     /// One thing a person would have to allow; `exact` when only these very words may be allowed.
@@ -434,7 +470,7 @@ impl<'a> Judge<'a> {
             Verdict::Ask => {}
             Verdict::Allow | Verdict::Deny => asking.clear(),
         }
-        ShellVerdict { verdict, why, rule, origin, touches: self.touches, asking, files: self.files }
+        ShellVerdict { verdict, why, rule, origin, touches: self.touches, asking, files: self.files, repository: self.repository }
     }
 }
 
@@ -443,6 +479,11 @@ pub(crate) fn outside_touch(path: &std::path::Path) -> Touch {
     let parent = path.parent().filter(|parent| parent.parent().is_some()).unwrap_or(path);
     let folder = parent.display().to_string();
     Touch::new("external_directory", format!("{}/*", folder.trim_end_matches('/')))
+}
+
+/// The same for what is surely a folder.
+pub(super) fn outside_folder_touch(path: &std::path::Path) -> Touch {
+    Touch::new("external_directory", format!("{}/*", path.display().to_string().trim_end_matches('/')))
 }
 
 /// The rule's verdict after the reasons against it, and the reason that counted.

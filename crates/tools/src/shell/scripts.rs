@@ -209,7 +209,7 @@ const CALLS: &[&str] = &[
     "check_output(",
 ];
 
-/// Commands that stand as plain text in a call: `system("rm x")`, awk's `"rm x" | getline`. Only for what is denied.
+/// Commands that stand as plain text in a call: `system("rm x")`, awk's `"rm x" | getline`. For what is denied, and where it leads.
 pub(super) fn called(code: &str) -> Vec<String> {
     let mut commands = Vec::new();
     for call in CALLS {

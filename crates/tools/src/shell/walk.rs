@@ -347,6 +347,7 @@ impl Judge<'_> {
         let mut reasons = Vec::new();
         if variables::executes(name) {
             reasons.push(Reason::new(Reach::Beside, format!("the loop sets {name}")));
+            self.git_variable(name, None, scope);
         }
         let words = clause.values.iter().flatten().flat_map(|value| self.argument(&value.value, scope)).collect::<Vec<_>>();
         if clause.values.is_none() {
@@ -452,6 +453,7 @@ impl Judge<'_> {
         }
         for name in effects.assigned.iter().filter(|name| variables::executes(name)) {
             self.neutral(format!("{name}="), &[Reason::new(Reach::Beside, format!("sets {name}"))]);
+            self.git_variable(name, None, scope);
         }
         for script in effects.scripts {
             self.script(&script, scope);

@@ -8,14 +8,14 @@ use std::{
 };
 
 use posse_session::{
-    BoxFuture, CallId, CommandLine, Delegate, Dispatch, Effort, Errand, How, Inquiry, Launch, Live, Look, Outcome, Process, Progress, Sent,
-    SessionId, SpawnError, Status, Stop, TaskEnd, TaskView, Tool, ToolCall, ToolContext, Usage, Workspace,
+    BoxFuture, CallId, CommandLine, Delegate, Dispatch, Effort, Errand, Forks, How, Inquiry, Launch, Live, Look, Outcome, Process,
+    Progress, Sent, SessionId, SpawnError, Status, Stop, TaskEnd, TaskView, Tool, ToolCall, ToolContext, Usage, Workspace,
 };
 use posse_tools::{Callable, Delegation, Dialect, Standing, Switches, messengers};
 use serde_json::Value;
 
-pub const BACKGROUND: Switches = Switches { background: true };
-pub const FOREGROUND: Switches = Switches { background: false };
+pub const BACKGROUND: Switches = Switches { background: true, forks: Forks::Off, worktrees: false };
+pub const FOREGROUND: Switches = Switches { background: false, forks: Forks::Off, worktrees: false };
 
 /// What a tool wanted.
 #[derive(Debug, Clone, PartialEq)]
@@ -169,7 +169,7 @@ pub fn words(outcome: &Outcome) -> String {
 }
 
 pub fn callable(name: &str, description: &str) -> Callable {
-    Callable { name: name.into(), description: Some(description.into()), aliases: Vec::new(), standing: Standing::Listed }
+    Callable { name: name.into(), description: Some(description.into()), aliases: Vec::new(), standing: Standing::Listed, forks: false }
 }
 
 /// The agents of the tests: one of each standing, and the one that is known by two names.
@@ -214,6 +214,7 @@ pub fn end(how: How) -> TaskEnd {
         usage,
         effort,
         output: OUTPUT.into(),
+        left: None,
     }
 }
 

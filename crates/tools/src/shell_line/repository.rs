@@ -1,0 +1,102 @@
+//! Whether a folder is in a linked worktree, and what of its repository is its own: what git has on the disk.
+//!
+//! A linked worktree has its own `HEAD` and its own index; branches, settings, objects, stashes and hooks are those of the
+//! repository it was made from. Reads four small files of git's and changes nothing; what cannot be read counts as shared.
+
+use std::{
+    fs::{self, File},
+    io::{BufRead, BufReader, Read},
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    paths::real,
+    shell::{Does, RepositoryUse},
+};
+
+/// `.git` as a file, `HEAD` and `commondir` hold one path or one name.
+const LINE_BYTES_MAX: u64 = 8 * 1024;
+
+/// A hundred thousand branches; whether a name is among more is not looked up, and it counts as a branch.
+const PACKED_BYTES_MAX: u64 = 16 * 1024 * 1024;
+
+/// A folder beside others of the same repository.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Linked {
+    /// The git folder that all of them share.
+    pub(super) common: PathBuf,
+    /// The branch that is checked out here.
+    own: Option<String>,
+}
+
+impl Linked {
+    /// The linked worktree this folder is in, if it is in one.
+    pub(super) fn around(folder: &Path) -> Option<Self> {
+        let entry = folder.ancestors().map(|above| above.join(".git")).find(|entry| entry.exists())?;
+        // In an ordinary repository it is a folder, and in a submodule the file leads to one without `commondir`.
+        let text = first_line(&entry)?;
+        let git_folder = entry.parent()?.join(text.strip_prefix("gitdir:")?.trim());
+        let common = git_folder.join(first_line(&git_folder.join("commondir"))?);
+        let head = first_line(&git_folder.join("HEAD")).unwrap_or_default();
+        let own = head.strip_prefix("ref: refs/heads/").map(str::to_owned);
+        Some(Self { common: real(&common).unwrap_or(common), own })
+    }
+
+    /// Whether this changes what others work with too.
+    pub(super) fn is_shared(&self, does: &Does) -> bool {
+        match does {
+            Does::Share | Does::Leave => true,
+            Does::Move(name) => !self.is_own(name),
+            Does::Enter(name) => !self.is_own(name) && self.has_branch(name),
+        }
+    }
+
+    fn is_own(&self, name: &str) -> bool {
+        matches!(name, "HEAD" | "@") || self.own.as_deref() == Some(name)
+    }
+
+    fn has_branch(&self, name: &str) -> bool {
+        let heads = self.common.join("refs/heads");
+        // No branch has such a name, but paths do.
+        if name.starts_with('/') || name.contains("..") {
+            return false;
+        }
+        // Where refs are not kept as files, nobody here knows.
+        !heads.is_dir() || heads.join(name).is_file() || self.has_packed(name)
+    }
+
+    fn has_packed(&self, name: &str) -> bool {
+        let Ok(file) = File::open(self.common.join("packed-refs")) else { return false };
+        if file.metadata().map_or(true, |metadata| PACKED_BYTES_MAX < metadata.len()) {
+            return true;
+        }
+        let wanted = format!(" refs/heads/{name}");
+        BufReader::new(file).split(b'\n').map_while(Result::ok).any(|line| line.ends_with(wanted.as_bytes()))
+    }
+}
+
+/// The git folder that a use of the repository would change for others, for each one there is.
+pub(super) fn shared(uses: &[RepositoryUse], root: &Path) -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = Vec::new();
+    for RepositoryUse { folders, does } in uses {
+        // Who leaves, leaves this worktree; and where nobody knows the folder, it is the one everything starts in.
+        let from_root = folders.is_empty() || *does == Does::Leave;
+        let starts: Vec<&Path> = if from_root { vec![root] } else { folders.iter().map(PathBuf::as_path).collect() };
+        let linked = starts.into_iter().filter_map(Linked::around).filter(|linked| linked.is_shared(does));
+        let reached = linked.map(|linked| if *does == Does::Leave { PathBuf::from("/") } else { linked.common.join("HEAD") });
+        found.extend(reached);
+    }
+    found.sort();
+    found.dedup();
+    found
+}
+
+fn first_line(path: &Path) -> Option<String> {
+    // A folder opens, but does not read.
+    if !fs::metadata(path).ok()?.is_file() {
+        return None;
+    }
+    let mut text = String::new();
+    File::open(path).ok()?.take(LINE_BYTES_MAX).read_to_string(&mut text).ok()?;
+    text.lines().next().map(|line| line.trim_end().to_owned())
+}

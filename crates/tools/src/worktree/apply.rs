@@ -1,0 +1,471 @@
+//! Writing the result of a merge into a working tree: everything is looked at before the first file is written, each file
+//! is whole at every moment, and no path leads through a link.
+//!
+//! A file is known by its content: it is what it was, what it shall be, or somebody else's. So a write that was killed is
+//! gone on with, and what a person wrote meanwhile is never overwritten. Knows nothing of tasks or of conflicts.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ffi::{OsStr, OsString},
+    fs::{self, File},
+    io::{self, ErrorKind},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::{
+            ffi::{OsStrExt, OsStringExt},
+            fs::{MetadataExt, PermissionsExt},
+        },
+    },
+    path::{Component, Path, PathBuf},
+};
+
+use rustix::{
+    fs::{AtFlags, CWD, Mode, OFlags, mkdirat, openat, renameat, symlinkat, unlinkat},
+    io::Errno,
+};
+
+use super::{
+    diff::{Changed, Entry},
+    place::Place,
+    removing::remove_tree,
+    workshop::{Workshop, unique},
+};
+use crate::temporary::Temporary;
+
+/// What a folder that gives way to a file may hold; nobody reads a longer list.
+const FILES_IN_THE_WAY_MAX: usize = 10_000;
+
+const IN_THE_WAY: &[Errno] = &[Errno::NOTEMPTY, Errno::EXIST, Errno::NOTDIR, Errno::ISDIR, Errno::LOOP];
+
+const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// The change of one path.
+#[derive(Debug, Clone)]
+pub(super) struct Step {
+    pub(super) path: PathBuf,
+    pub(super) old: Option<Entry>,
+    pub(super) new: Option<Entry>,
+}
+
+/// What stands at a path, so that a change in the last moment is seen.
+type Seen = Option<(u64, u64, i64, i64, i64, i64)>;
+
+pub(super) enum ApplyError {
+    /// These are not what they were: nothing was written.
+    Stale(Vec<String>),
+    /// Some may have been written; the intent is still there.
+    Failed(String),
+}
+
+impl From<String> for ApplyError {
+    fn from(words: String) -> Self {
+        Self::Failed(words)
+    }
+}
+
+/// The steps of a change, gone ones first so that a folder can become a file. An error for what must not be written.
+pub(super) fn plan(changed: &[Changed]) -> Result<Vec<Step>, String> {
+    let mut steps = Vec::new();
+    for change in changed {
+        let path = PathBuf::from(OsString::from_vec(change.path.clone()));
+        let is_fine = |part: Component<'_>| matches!(part, Component::Normal(name) if !is_git(name));
+        if path.as_os_str().is_empty() || !path.components().all(is_fine) || path.as_os_str().as_bytes().contains(&0) {
+            return Err(format!("{:?} is not a path that may be written", change.shown()));
+        }
+        steps.push(Step { path, old: change.old.clone(), new: change.new.clone() });
+    }
+    steps.sort_by(|a, b| match (&a.new, &b.new) {
+        (None, Some(_)) => std::cmp::Ordering::Less,
+        (Some(_), None) => std::cmp::Ordering::Greater,
+        (None, None) => b.path.cmp(&a.path),
+        (Some(_), Some(_)) => a.path.cmp(&b.path),
+    });
+    Ok(steps)
+}
+
+/// As some file systems read it, too.
+fn is_git(name: &OsStr) -> bool {
+    let name = name.to_string_lossy().to_ascii_lowercase();
+    let plain: String = name
+        .chars()
+        .filter(|letter| !matches!(letter, '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}'))
+        .collect();
+    let plain = plain.trim_end_matches(['.', ' ']).split(':').next().unwrap_or_default();
+    plain == ".git" || plain == "git~1"
+}
+
+/// A working tree that is about to be written, with the new contents ready beside it.
+pub(super) struct Writing<'a> {
+    workshop: &'a Workshop,
+    place: &'a Place,
+    steps: Vec<Step>,
+    staged: Staged,
+    root: OwnedFd,
+    seen: Vec<Seen>,
+}
+
+impl<'a> Writing<'a> {
+    /// Makes the new contents ready. Nothing in the working tree is touched.
+    pub(super) fn prepare(workshop: &'a Workshop, place: &'a Place, steps: Vec<Step>) -> Result<Self, String> {
+        let staged = Staged::fill(workshop, place, steps.iter().filter_map(|step| Some((step.path.as_path(), step.new.as_ref()?))))?;
+        let root = openat(CWD, &place.top, FOLDER, Mode::empty()).map_err(|error| format!("{}: {error}", place.top.display()))?;
+        Ok(Self { workshop, place, steps, staged, root, seen: Vec::new() })
+    }
+
+    /// Every path is what it was, and nothing is in the way of what comes.
+    pub(super) fn check(&mut self) -> Result<(), ApplyError> {
+        self.seen = self.steps.iter().map(|step| see(&self.place.top.join(&step.path))).collect();
+        let mut stale = self.not_as(|step| step.old.as_ref())?;
+        let leaving: BTreeSet<&Path> = self.steps.iter().filter(|step| step.new.is_none()).map(|step| step.path.as_path()).collect();
+        for step in self.steps.iter().filter(|step| step.new.is_some()) {
+            if self.is_in_the_way(&step.path, step.old.is_some(), &leaving) {
+                stale.insert(step.path.clone());
+            }
+        }
+        if stale.is_empty() {
+            return Ok(());
+        }
+        Err(ApplyError::Stale(stale.iter().map(|path| path.to_string_lossy().into_owned()).collect()))
+    }
+
+    /// Writes all of it. What changed since it was looked at stops it, and what was written is taken back.
+    pub(super) fn write(&self) -> Result<(), ApplyError> {
+        for (number, step) in self.steps.iter().enumerate() {
+            self.workshop.step();
+            if see(&self.place.top.join(&step.path)) != self.seen[number] {
+                self.take_back(number)?;
+                return Err(ApplyError::Stale(vec![step.path.to_string_lossy().into_owned()]));
+            }
+            self.write_one(step)?;
+        }
+        self.workshop.step();
+        Ok(())
+    }
+
+    /// Goes on where a killed write ended. Returns what is neither old nor new and so was left alone.
+    pub(super) fn go_on(&self) -> Result<Vec<(PathBuf, String)>, String> {
+        let (not_old, not_new) = (self.not_as(|step| step.old.as_ref())?, self.not_as(|step| step.new.as_ref())?);
+        let mut left = Vec::new();
+        for step in &self.steps {
+            self.workshop.step();
+            match (not_old.contains(&step.path), not_new.contains(&step.path)) {
+                (_, false) => {}
+                (false, true) => left.extend(self.write_or_leave(step)?.map(|why| (step.path.clone(), why))),
+                (true, true) => left.push((step.path.clone(), "it was changed since".into())),
+            }
+        }
+        Ok(left)
+    }
+
+    fn take_back(&self, written: usize) -> Result<(), String> {
+        let back = |step: &Step| Step { path: step.path.clone(), old: step.new.clone(), new: step.old.clone() };
+        let mut steps: Vec<Step> = self.steps[..written].iter().map(back).collect();
+        steps.sort_by_key(|step| step.new.is_some());
+        Writing::prepare(self.workshop, self.place, steps)?.go_on().map(drop)
+    }
+
+    /// Paths at which something else stands than the entry says; no entry says that nothing stands there.
+    fn not_as<'b>(&'b self, entry: impl Fn(&'b Step) -> Option<&'b Entry>) -> Result<BTreeSet<PathBuf>, String> {
+        let expected: BTreeMap<&Path, &Entry> = self.steps.iter().filter_map(|step| Some((step.path.as_path(), entry(step)?))).collect();
+        let mut wrong = differing(self.workshop, self.place, &expected)?;
+        for step in self.steps.iter().filter(|step| entry(step).is_none()) {
+            // Below a file or a link there is nothing of the tree's own.
+            if see(&self.place.top.join(&step.path)).is_some() && !self.is_below_something_else(&step.path) {
+                wrong.insert(step.path.clone());
+            }
+        }
+        Ok(wrong)
+    }
+
+    fn is_below_something_else(&self, path: &Path) -> bool {
+        let above = path.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty());
+        above.map(|above| self.place.top.join(above)).any(|above| above.symlink_metadata().is_ok_and(|metadata| !metadata.is_dir()))
+    }
+
+    /// Whether something that does not go away by these steps stands where a file is to come.
+    fn is_in_the_way(&self, path: &Path, is_there: bool, leaving: &BTreeSet<&Path>) -> bool {
+        for above in path.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty()) {
+            let is_folder = self.place.top.join(above).symlink_metadata().map(|metadata| metadata.is_dir());
+            if is_folder.is_ok_and(|is_folder| !is_folder) && !leaving.contains(above) {
+                return true;
+            }
+        }
+        match self.place.top.join(path).symlink_metadata() {
+            Ok(metadata) if metadata.is_dir() => {
+                let mut files = Vec::new();
+                files_in(&self.place.top, path, &mut files);
+                FILES_IN_THE_WAY_MAX <= files.len() || files.iter().any(|file| !leaving.contains(file.as_path()))
+            }
+            Ok(_) => !is_there && !self.is_below_something_else(path),
+            Err(_) => false,
+        }
+    }
+
+    fn write_one(&self, step: &Step) -> Result<(), String> {
+        self.try_write(step).map_err(|error| self.trouble(step, &error))
+    }
+
+    /// What stands in the way does not go away by trying again.
+    fn write_or_leave(&self, step: &Step) -> Result<Option<String>, String> {
+        match self.try_write(step) {
+            Ok(()) => Ok(None),
+            Err(error) if IN_THE_WAY.contains(&error.raw_os_error().map(Errno::from_raw_os_error).unwrap_or(Errno::IO)) => {
+                Ok(Some(format!("something is in its way ({error})")))
+            }
+            Err(error) => Err(self.trouble(step, &error)),
+        }
+    }
+
+    fn try_write(&self, step: &Step) -> io::Result<()> {
+        match &step.new {
+            None => self.remove(&step.path),
+            Some(entry) => self.put(&step.path, entry),
+        }
+    }
+
+    fn trouble(&self, step: &Step, error: &io::Error) -> String {
+        format!("{} cannot be written: {error}", self.place.top.join(&step.path).display())
+    }
+
+    fn put(&self, path: &Path, entry: &Entry) -> io::Result<()> {
+        let (folder, name) = (self.folder_of(path, true)?, name_of(path)?);
+        let staged = self.staged.folder.join(path);
+        // Folders in which nothing is left give way.
+        remove_empty_folders(&folder, name)?;
+        if entry.mode == "120000" {
+            let own = OsString::from(unique(".posse-link"));
+            symlinkat(fs::read_link(&staged)?.as_path(), &folder, &own)?;
+            return renameat(&folder, &own, &folder, name).map_err(|error| {
+                let _ = unlinkat(&folder, &own, AtFlags::empty());
+                error.into()
+            });
+        }
+        let old = openat(&folder, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty()).ok();
+        let old = old.and_then(|handle| File::from(handle).metadata().ok()).filter(fs::Metadata::is_file);
+        let mut temporary = Temporary::create(&folder, old.as_ref())?;
+        let mut content = File::open(&staged)?;
+        let mode = content.metadata()?.mode();
+        io::copy(&mut content, &mut temporary.file)?;
+        match &old {
+            Some(old) => {
+                temporary.take_after(old)?;
+                let kept = old.mode() & 0o7777;
+                let executable = if entry.mode == "100755" { kept | ((kept & 0o444) >> 2) } else { kept & !0o111 };
+                if kept & 0o111 == 0 || entry.mode != "100755" {
+                    temporary.file.set_permissions(fs::Permissions::from_mode(executable))?;
+                }
+            }
+            None => temporary.file.set_permissions(fs::Permissions::from_mode(mode & 0o777))?,
+        }
+        temporary.file.sync_all()?;
+        temporary.into_place(name)
+    }
+
+    /// With the folders that are empty then, as git does.
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        let folder = match self.folder_of(path, false) {
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(()),
+            folder => folder?,
+        };
+        match unlinkat(&folder, name_of(path)?, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(error) => return Err(error.into()),
+        }
+        for above in path.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty()) {
+            let Ok(folder) = self.folder_of(above, false) else { break };
+            if unlinkat(&folder, name_of(above)?, AtFlags::REMOVEDIR).is_err() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The folder of a path, from the root on, one name after the other and through no link.
+    fn folder_of(&self, path: &Path, make: bool) -> io::Result<OwnedFd> {
+        let mut folder = openat(&self.root, ".", FOLDER, Mode::empty())?;
+        for part in path.parent().into_iter().flat_map(Path::components) {
+            let Component::Normal(name) = part else { return Err(ErrorKind::InvalidInput.into()) };
+            let next = match openat(&folder, name, FOLDER, Mode::empty()) {
+                Err(Errno::NOENT) if make => {
+                    match mkdirat(&folder, name, Mode::from_raw_mode(0o777)) {
+                        Ok(()) | Err(Errno::EXIST) => {}
+                        Err(error) => return Err(error.into()),
+                    }
+                    openat(&folder, name, FOLDER, Mode::empty())
+                }
+                next => next,
+            };
+            folder = next?;
+        }
+        Ok(folder)
+    }
+}
+
+fn name_of(path: &Path) -> io::Result<&OsStr> {
+    path.file_name().ok_or_else(|| ErrorKind::InvalidInput.into())
+}
+
+/// A folder is nothing of its own: it is there while files are in it.
+fn see(path: &Path) -> Seen {
+    let found = path.symlink_metadata().ok().filter(|found| !found.is_dir())?;
+    Some((found.ino(), found.size(), found.mtime(), found.mtime_nsec(), found.ctime(), found.ctime_nsec()))
+}
+
+fn files_in(top: &Path, folder: &Path, files: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(top.join(folder)).into_iter().flatten().flatten() {
+        if FILES_IN_THE_WAY_MAX <= files.len() {
+            return;
+        }
+        let path = folder.join(entry.file_name());
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => files_in(top, &path, files),
+            _ => files.push(path),
+        }
+    }
+}
+
+/// Fails where something is left in them.
+fn remove_empty_folders(folder: &OwnedFd, name: &OsStr) -> io::Result<()> {
+    let inner = match openat(folder, name, FOLDER, Mode::empty()) {
+        Ok(inner) => inner,
+        Err(_) => return Ok(()),
+    };
+    for entry in rustix::fs::Dir::read_from(inner.as_fd())?.flatten() {
+        let name = OsStr::from_bytes(entry.file_name().to_bytes()).to_owned();
+        if name != "." && name != ".." {
+            remove_empty_folders(&inner, &name)?;
+        }
+    }
+    unlinkat(folder, name, AtFlags::REMOVEDIR).map_err(io::Error::from)
+}
+
+/// Contents as they will be in the working tree, in a folder of ours: filters and line ends are git's business.
+struct Staged {
+    folder: PathBuf,
+}
+
+impl Staged {
+    fn fill<'a>(workshop: &Workshop, place: &Place, entries: impl Iterator<Item = (&'a Path, &'a Entry)>) -> Result<Self, String> {
+        let staged = Self { folder: workshop.scratch_folder().join(unique("staged")) };
+        fs::create_dir(&staged.folder).map_err(|error| format!("{}: {error}", staged.folder.display()))?;
+        let index = workshop.scratch();
+        let git = place.git().with_index(&index.path);
+        let input = index_lines(entries);
+        if !input.is_empty() {
+            git.tell(["update-index", "-z", "--index-info"], &input)?.success()?;
+            let mut prefix = OsString::from("--prefix=");
+            prefix.push(&staged.folder);
+            prefix.push("/");
+            git.ask([OsString::from("checkout-index"), "--all".into(), "--quiet".into(), prefix])?;
+        }
+        Ok(staged)
+    }
+}
+
+impl Drop for Staged {
+    fn drop(&mut self) {
+        let _ = remove_tree(&self.folder);
+    }
+}
+
+fn index_lines<'a>(entries: impl Iterator<Item = (&'a Path, &'a Entry)>) -> Vec<u8> {
+    let mut lines = Vec::new();
+    for (path, entry) in entries {
+        lines.extend(format!("{} {} 0\t", entry.mode, entry.object).into_bytes());
+        lines.extend(path.as_os_str().as_bytes());
+        lines.push(0);
+    }
+    lines
+}
+
+/// Which of these are not in the working tree as the entries say: git compares, with its filters.
+fn differing(workshop: &Workshop, place: &Place, entries: &BTreeMap<&Path, &Entry>) -> Result<BTreeSet<PathBuf>, String> {
+    if entries.is_empty() {
+        return Ok(BTreeSet::new());
+    }
+    let index = workshop.scratch();
+    let git = place.git().with_index(&index.path);
+    let input = index_lines(entries.iter().map(|(path, entry)| (*path, *entry)));
+    git.tell(["update-index", "-z", "--index-info"], &input)?.success()?;
+    // Its status only says that something differs.
+    git.run(["update-index", "-q", "--refresh"])?;
+    let said = git.ask(["diff-files", "-z", "--name-only", "--no-ext-diff"])?;
+    Ok(super::git::parts(&said).map(|path| PathBuf::from(OsString::from_vec(path.to_vec()))).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::worktree::diff::FileStatus;
+
+    #[test]
+    fn no_path_leads_out_or_into_git() {
+        for (path, fits) in [
+            ("a/b", true),
+            (".gitignore", true),
+            ("a/.github/x", true),
+            (".git/config", false),
+            ("a/.GIT/hooks/x", false),
+            (".git./x", false),
+            (".git::$INDEX_ALLOCATION/x", false),
+            ("git~1/x", false),
+            (".g\u{200c}it/x", false),
+            ("../a", false),
+            ("/a", false),
+            ("a/../../b", false),
+            ("", false),
+        ] {
+            let entry = Some(Entry { mode: "100644".into(), object: String::new() });
+            let changed = Changed { path: path.into(), from: None, status: FileStatus::Added, old: None, new: entry };
+            assert_eq!(plan(&[changed]).is_ok(), fits, "{path:?}");
+        }
+    }
+
+    fn run(folder: &Path, arguments: &[&str]) -> String {
+        let git = crate::worktree::git::Git::finding(folder).as_posse();
+        git.ask_line(arguments).unwrap()
+    }
+
+    /// A person saves a file while others are being written: theirs stays, and the others become what they were.
+    #[test]
+    fn a_change_in_the_last_moment_stops_everything_and_takes_back_what_was_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let base = folder.path().canonicalize().unwrap();
+        let top = base.join("repo");
+        fs::create_dir_all(&top).unwrap();
+        run(&top, &["init", "-q"]);
+        for name in ["a", "b", "gone"] {
+            fs::write(top.join(name), format!("old {name}\n")).unwrap();
+        }
+        run(&top, &["add", "-A"]);
+        run(&top, &["commit", "-qm", "old"]);
+        let old = run(&top, &["rev-parse", "HEAD"]);
+        fs::write(top.join("a"), "new a\n").unwrap();
+        fs::write(top.join("b"), "new b\n").unwrap();
+        fs::write(top.join("deep"), "").unwrap();
+        fs::remove_file(top.join("gone")).unwrap();
+        run(&top, &["add", "-A"]);
+        run(&top, &["commit", "-qm", "new"]);
+        let new = run(&top, &["rev-parse", "HEAD"]);
+        run(&top, &["reset", "-q", "--hard", &old]);
+
+        let workshop = Workshop::open(&base.join("trees")).unwrap();
+        let place = Place { common: top.join(".git"), git_dir: top.join(".git"), top: top.clone() };
+        let steps = plan(&crate::worktree::diff::changed(&place.git(), &old, &new).unwrap()).unwrap();
+        assert_eq!(steps.len(), 4);
+        let mut writing = Writing::prepare(&workshop, &place, steps.clone()).unwrap();
+        assert!(writing.check().is_ok());
+        fs::write(top.join("b"), "a person's\n").unwrap();
+        let stopped = writing.write();
+        assert!(matches!(stopped, Err(ApplyError::Stale(paths)) if paths == ["b"]));
+        let read = |name: &str| fs::read_to_string(top.join(name)).unwrap();
+        assert_eq!([read("a"), read("b"), read("gone")], ["old a\n", "a person's\n", "old gone\n"]);
+        assert!(!top.join("deep").exists());
+        drop(writing);
+        // Looked at again it is stale from the beginning.
+        let mut writing = Writing::prepare(&workshop, &place, steps).unwrap();
+        assert!(matches!(writing.check(), Err(ApplyError::Stale(paths)) if paths == ["b"]));
+        drop(writing);
+        assert_eq!(fs::read_dir(workshop.scratch_folder()).unwrap().count(), 0, "nothing is left of it");
+    }
+}

@@ -1,0 +1,196 @@
+//! Looking: what a task has left in its worktree, compared with what it began with.
+//!
+//! Whatever cannot be told is said, and then the worktree is not clean: nothing of a task's is ever removed by mistake.
+
+use std::{collections::BTreeSet, fs, path::Path};
+
+use posse_session::Left;
+
+use super::{
+    git::{Git, parts},
+    opened::Opened,
+    place::{Place, check_settings},
+    snapshot::{self, Untracked},
+    status::Status,
+    submodules::FIRST,
+    workshop::{Record, Workshop, branch_of, names_in},
+};
+
+/// What git leaves in its folder while it waits for somebody to go on.
+const UNDER_WAY: &[(&str, &str)] = &[
+    ("MERGE_HEAD", "a merge"),
+    ("rebase-merge", "a rebase"),
+    ("rebase-apply", "a rebase"),
+    ("CHERRY_PICK_HEAD", "a cherry-pick"),
+    ("REVERT_HEAD", "a revert"),
+    ("BISECT_LOG", "a bisection"),
+    ("sequencer", "a series of picks"),
+];
+
+/// Commits that were checked out once; more are not asked about one by one.
+const REFLOG_COMMITS_MAX: usize = 500;
+
+pub(super) fn look(workshop: &Workshop, opened: &Opened) -> Left {
+    let mut left = Left { path: opened.tree.path.clone(), branch: opened.tree.branch.clone(), ..Left::default() };
+    let looked = match &opened.place {
+        Ok(place) => look_at_folder(workshop, opened, place, &mut left),
+        Err(_) if !Path::new(&opened.tree.path).exists() => look_at_branch(opened, &mut left),
+        Err(words) => Err(words.clone()),
+    };
+    if let Err(words) = looked {
+        left.unknown = words;
+    }
+    left.clean = left.unknown.is_empty() && left.commits == 0 && left.files == 0;
+    left
+}
+
+fn look_at_folder(workshop: &Workshop, opened: &Opened, place: &Place, left: &mut Left) -> Result<(), String> {
+    let (git, from) = (place.git(), opened.from());
+    let status = Status::of(&git)?;
+    let mut files: BTreeSet<Vec<u8>> = status.changed.iter().chain(&status.untracked).chain(&status.repositories).cloned().collect();
+    if opened.is_merged() {
+        // Files that are untracked here may be home already.
+        let state = snapshot::take(workshop, place, Untracked::All, "What a task has left in its worktree")?;
+        let differing = git.ask(["diff-tree", "-r", "--name-only", "-z", "--no-renames", from, &state.commit])?;
+        files = parts(&differing).map(<[u8]>::to_vec).chain(status.repositories).collect();
+    } else if status.head.as_deref() != Some(from) {
+        let differing = git.ask(["diff", "--name-only", "-z", "--no-renames", "--no-ext-diff", "--ignore-submodules=dirty", from])?;
+        let untracked = status.untracked.into_iter().chain(status.repositories);
+        files = parts(&differing).map(<[u8]>::to_vec).chain(untracked).collect();
+    }
+    left.files = files.len() as u64;
+    left.commits = commits(opened, place, status.head.as_deref(), status.branch.as_deref())?;
+    if status.head.is_none() {
+        return Err("a branch without commits is checked out in it".into());
+    }
+    is_at_rest(place)?;
+    look_at_submodules(opened.record.as_ref(), place)
+}
+
+/// The folder is gone, so only commits can be left of the work.
+fn look_at_branch(opened: &Opened, left: &mut Left) -> Result<(), String> {
+    let git = Git::in_repository(&opened.common);
+    if let Some(tip) = branch_tip(&git, &opened.slug)? {
+        left.commits = count(&git, &[tip], opened.from())?;
+    }
+    Ok(())
+}
+
+/// Commits since the beginning. Those that no branch has any more count only where there are no others.
+fn commits(opened: &Opened, place: &Place, head: Option<&str>, branch: Option<&str>) -> Result<u64, String> {
+    let (git, from) = (place.git(), opened.from());
+    let tips = tips(opened, place, head, branch)?;
+    let current = count(&git, &tips, from)?;
+    if current != 0 {
+        return Ok(current);
+    }
+    let mut once = checked_out_once(&git, place)?;
+    once.retain(|tip| tip != from && !tips.contains(tip));
+    if REFLOG_COMMITS_MAX < once.len() {
+        return Err("more commits were checked out in it than can be looked at".into());
+    }
+    count(&git, &once.into_iter().collect::<Vec<_>>(), from)
+}
+
+/// What is checked out, and the task's own branch, where they are not what it began with.
+fn tips(opened: &Opened, place: &Place, head: Option<&str>, branch: Option<&str>) -> Result<Vec<String>, String> {
+    let mut tips: Vec<String> = head.map(str::to_owned).into_iter().collect();
+    if branch != Some(&branch_of(&opened.slug)) {
+        tips.extend(branch_tip(&place.git(), &opened.slug)?);
+    }
+    tips.retain(|tip| tip != opened.from());
+    Ok(tips)
+}
+
+/// Why something that is not in the files alone would be lost with a worktree whose files were brought home.
+pub(super) fn is_free(opened: &Opened, place: &Place) -> Result<(), String> {
+    let git = place.git();
+    let status = Status::of(&git)?;
+    let tips = tips(opened, place, status.head.as_deref(), status.branch.as_deref())?;
+    if count(&git, &tips, opened.from())? != 0 {
+        return Err("it has commits that were not brought home".into());
+    }
+    is_at_rest(place)?;
+    look_at_submodules(opened.record.as_ref(), place)
+}
+
+pub(super) fn is_at_rest(place: &Place) -> Result<(), String> {
+    match UNDER_WAY.iter().find(|(name, _)| place.git_dir.join(name).exists()) {
+        Some((_, what)) => Err(format!("{what} is under way in it")),
+        None => Ok(()),
+    }
+}
+
+fn count(git: &Git<'_>, tips: &[String], from: &str) -> Result<u64, String> {
+    if tips.is_empty() {
+        return Ok(0);
+    }
+    let arguments = ["rev-list", "--count"].into_iter().chain(tips.iter().map(String::as_str)).chain(["--not", from]);
+    git.ask_line(arguments)?.trim().parse().map_err(|_| "git counts commits in a way that is not understood".to_owned())
+}
+
+/// The newest commit of a task whose folder is gone. What was brought home may be newer than its branch: it had the
+/// uncommitted files, too.
+pub(super) fn newest(opened: &Opened) -> Result<String, String> {
+    let git = Git::in_repository(&opened.common);
+    match branch_tip(&git, &opened.slug)? {
+        Some(tip) if count(&git, std::slice::from_ref(&tip), opened.from())? != 0 => Ok(tip),
+        _ => Ok(opened.from().to_owned()),
+    }
+}
+
+pub(super) fn branch_tip(git: &Git<'_>, slug: &str) -> Result<Option<String>, String> {
+    let tip = git.ask_line(["for-each-ref", "--format=%(objectname)", &format!("refs/heads/{}", branch_of(slug))])?;
+    Ok((!tip.is_empty()).then_some(tip))
+}
+
+/// Every commit that was ever checked out here: one without a branch would be lost with the worktree.
+fn checked_out_once(git: &Git<'_>, place: &Place) -> Result<BTreeSet<String>, String> {
+    if let Ok(log) = fs::read(place.git_dir.join("logs/HEAD")) {
+        let new = |line: &[u8]| line.split(|byte| *byte == b' ').nth(1).map(|oid| String::from_utf8_lossy(oid).into_owned());
+        let is_commit = |oid: &String| oid.bytes().all(|byte| byte.is_ascii_hexdigit()) && !oid.bytes().all(|byte| byte == b'0');
+        return Ok(log.split(|byte| *byte == b'\n').filter_map(new).filter(is_commit).collect());
+    }
+    if place.git_dir.join("reftable").exists() {
+        return Ok(git.ask_line(["log", "--walk-reflogs", "--format=%H", "HEAD"])?.lines().map(str::to_owned).collect());
+    }
+    Ok(BTreeSet::new())
+}
+
+/// A task that works in a submodule of this worktree has its repository in here.
+pub(super) fn has_no_tenants(record: Option<&Record>) -> Result<(), String> {
+    let submodules = record.map(|record| record.submodules.as_slice()).unwrap_or_default();
+    match submodules.iter().find(|submodule| !names_in(&Path::new(&submodule.git_dir).join("worktrees")).is_empty()) {
+        Some(submodule) => Err(format!("another task has a worktree of its submodule {}", submodule.path)),
+        None => Ok(()),
+    }
+}
+
+/// Work in a submodule would be lost with the worktree, whether or not its commit is recorded above.
+fn look_at_submodules(record: Option<&Record>, place: &Place) -> Result<(), String> {
+    has_no_tenants(record)?;
+    if !place.top.join(".gitmodules").symlink_metadata().is_ok_and(|metadata| metadata.is_file()) {
+        return Ok(());
+    }
+    let listed = place.git().ask(["ls-files", "--stage", "-z"])?;
+    let links = parts(&listed).filter(|entry| entry.starts_with(b"160000 "));
+    for path in links.filter_map(|entry| entry.splitn(2, |byte| *byte == b'\t').nth(1)) {
+        let path = String::from_utf8_lossy(path).into_owned();
+        if place.top.join(&path).join(".git").symlink_metadata().is_err() {
+            continue;
+        }
+        let known = record.and_then(|record| record.submodules.iter().find(|submodule| submodule.path == path));
+        let Some(known) = known else { return Err(format!("the submodule {path} was filled in it, and what is there is not known")) };
+        check_settings(&Path::new(&known.git_dir).join("config"), &known.settings)?;
+        let git = Git::in_tree(Path::new(&known.git_dir), &place.top.join(&path));
+        if Status::of(&git)?.has_changes() {
+            return Err(format!("the submodule {path} has changes in it"));
+        }
+        // Commits that were made there have no other home.
+        let made = git.ask_line(["rev-list", "--count", "--branches", "HEAD", "--not", "--remotes", "--tags", FIRST])?;
+        if made != "0" {
+            return Err(format!("the submodule {path} has commits of its own in it"));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,125 @@
+//! Who wrote what: each merge is a commit that nobody has to look at, with the state before and what came as its parents.
+//!
+//! The commit is made before the first file is written, so it is also what a killed merge is finished by. Its message says
+//! the task, the agent and what for; what it changed says which lines.
+
+use super::{
+    diff::{self, Changed, FileStatus},
+    git::{Git, parts},
+    place::Place,
+    refs,
+};
+
+/// A line of a message; what is longer is for a log to tell.
+const LINE_CHARS_MAX: usize = 200;
+/// Merges that are looked through, the newest first.
+const MERGES_MAX: usize = 1000;
+
+/// On whose behalf something is brought home.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Provenance {
+    pub task: String,
+    pub agent: String,
+    pub description: String,
+}
+
+/// What one task wrote into one file, as of its merge.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    pub task: String,
+    pub agent: String,
+    pub description: String,
+    /// Seconds since 1970.
+    pub at: i64,
+    pub path: String,
+    pub status: FileStatus,
+    /// First line and number of lines.
+    pub hunks: Vec<(u64, u64)>,
+    /// The commit that holds the merge.
+    pub commit: String,
+}
+
+/// The message of a merge; `home` says into which working tree it is written.
+pub(super) fn message(provenance: &Provenance, home: &str) -> String {
+    let line = |text: &str| {
+        let text: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        text.chars().take(LINE_CHARS_MAX).collect::<String>()
+    };
+    let home = if home.is_empty() { String::new() } else { format!("Posse-Home: {}\n", line(home)) };
+    format!(
+        "Merge task {}: {}\n\nPosse-Task: {}\nPosse-Agent: {}\n{home}",
+        line(&provenance.task),
+        line(&provenance.description),
+        line(&provenance.task),
+        line(&provenance.agent)
+    )
+}
+
+/// A merge as the repository keeps it.
+pub(super) struct Kept {
+    pub(super) name: String,
+    pub(super) commit: String,
+    pub(super) at: i64,
+    message: String,
+}
+
+impl Kept {
+    /// Below a name, the newest first.
+    pub(super) fn all(git: &Git<'_>, below: &str) -> Result<Vec<Self>, String> {
+        let format = "--format=%(refname)%00%(objectname)%00%(committerdate:unix)%00%(contents)%00";
+        let said =
+            git.ask(["for-each-ref", "--sort=-version:refname", "--sort=-committerdate", &format!("--count={MERGES_MAX}"), format, below])?;
+        let fields: Vec<String> = parts(&said).map(|field| String::from_utf8_lossy(field).trim_start_matches('\n').to_owned()).collect();
+        let kept = |fields: &[String]| match fields {
+            [name, commit, at, message] => {
+                Some(Self { name: name.clone(), commit: commit.clone(), at: at.parse().unwrap_or(0), message: message.clone() })
+            }
+            _ => None,
+        };
+        Ok(fields.chunks(4).filter_map(kept).collect())
+    }
+
+    pub(super) fn says(&self, key: &str) -> Option<&str> {
+        self.message.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(": "))
+    }
+
+    pub(super) fn slug(&self) -> &str {
+        let rest = ["refs/posse/merges/", "refs/posse/merging/"].iter().find_map(|start| self.name.strip_prefix(start));
+        rest.and_then(|rest| rest.split('/').next()).unwrap_or_default()
+    }
+
+    fn description(&self) -> &str {
+        self.message.lines().next().and_then(|line| line.split_once(": ")).map(|(_, description)| description).unwrap_or_default()
+    }
+}
+
+/// Every merge of every task, or those that wrote one path.
+pub(super) fn read(place: &Place, path: Option<&str>) -> Result<Vec<Written>, String> {
+    let git = place.repository();
+    let mut written = Vec::new();
+    for kept in Kept::all(&git, "refs/posse/merges")? {
+        let before = format!("{}^1", kept.commit);
+        let changed = diff::changed(&git, &before, &kept.commit)?;
+        let hunks = diff::hunks(&git, &before, &kept.commit, &changed)?;
+        let of_file = |(changed, hunks): (&Changed, Vec<(u64, u64)>)| Written {
+            task: kept.says("Posse-Task").unwrap_or_default().to_owned(),
+            agent: kept.says("Posse-Agent").unwrap_or_default().to_owned(),
+            description: kept.description().to_owned(),
+            at: kept.at,
+            path: changed.shown(),
+            status: changed.status,
+            hunks,
+            commit: kept.commit.clone(),
+        };
+        let files = changed.iter().zip(hunks).map(of_file);
+        written.extend(files.filter(|written| path.is_none_or(|path| path == written.path)));
+    }
+    Ok(written)
+}
+
+/// The number of a task's next merge.
+pub(super) fn next(git: &Git<'_>, slug: &str) -> Result<usize, String> {
+    let said = git.ask_line(["for-each-ref", "--format=%(refname)", &refs::merges(slug)])?;
+    let number = |name: &str| name.rsplit('/').next().and_then(|number| number.parse::<usize>().ok());
+    Ok(said.lines().filter_map(number).max().map_or(1, |last| last + 1))
+}
