@@ -109,13 +109,13 @@ pub(crate) enum Cmd {
     /// A question about a session, answered beside it: its conversation hears nothing of it
     #[command(after_help = SIDE_EXAMPLES)]
     Side(Box<SideOptions>),
-    /// Sessions of this directory: list, show, tree, export, resume, stop, undo, remove
+    /// Sessions of this directory: list, show, tree, fork, export, resume, stop, undo, remove
     #[command(subcommand)]
     Sessions(SessionsCmd),
     /// Agents: list, show, check what files define, create one
     #[command(subcommand)]
     Agents(AgentsCmd),
-    /// Tasks of this directory's sessions: list, stop, detach, send
+    /// Tasks of this directory's sessions: list, stop, detach, send, diff, merge, discard
     #[command(after_help = TASKS_EXAMPLES)]
     Tasks(TasksArgs),
     /// What waits for your permission, and answering it from any terminal

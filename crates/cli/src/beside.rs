@@ -14,7 +14,7 @@ use std::{
 use posse_config::{Config, InternalSettings, Places, notes_of_project};
 use posse_engine::{Advising, Consolidation, Handle};
 use posse_models::Explorer;
-use posse_session::{Birth, By, Command, Kind, OpenTask, Purpose, Rule, Rules, SessionId, Verdict};
+use posse_session::{Birth, By, Command, How, Kind, OpenTask, Purpose, Rule, Rules, Seq, Session, SessionId, Verdict};
 use serde::{Deserialize, Serialize};
 
 use crate::print::{flat, to_stderr};
@@ -107,15 +107,39 @@ pub(crate) fn notes_rules() -> Rules {
 /// Ends what is only done beside the conversation. `true`: nothing else was going on, and it has ended.
 pub(crate) async fn dismiss(handle: &Handle) -> bool {
     let Ok(Some(session)) = handle.session() else { return false };
-    let beside = |open: &OpenTask| open.purpose.as_ref().is_some_and(|purpose| !matches!(purpose, Purpose::Compact { .. }));
     let told: Vec<&SessionId> =
-        session.tasks().iter().filter(|(_, open)| beside(open) && open.stopped.is_none()).map(|(task, _)| task).collect();
-    let alone = session.only_waits() && session.kept().is_empty() && session.tasks().values().all(beside);
+        session.tasks().iter().filter(|(_, open)| is_beside(open) && open.stopped.is_none()).map(|(task, _)| task).collect();
+    let alone = is_all_beside(&session);
     for task in &told {
         // A run that is gone has nothing beside it.
         let _ = handle.command(Command::StopTask { task: (*task).clone(), by: By::User }).await;
     }
     !told.is_empty() && alone && tokio::time::timeout(DISMISS_MAX, handle.settled()).await.is_ok()
+}
+
+/// Ready when an answer is there and only what is done beside it goes on, with the record of the answer.
+pub(crate) async fn answered(handle: &Handle) -> Seq {
+    loop {
+        if let Ok(Some(session)) = handle.session()
+            && !session.tasks().is_empty()
+            && is_all_beside(&session)
+            && session.hold().is_none()
+            && session.round().how == How::Completed
+            && let Some(reply) = session.round().reply
+        {
+            return reply;
+        }
+        handle.changed().await;
+    }
+}
+
+/// Nothing goes on but what is done beside the conversation.
+fn is_all_beside(session: &Session) -> bool {
+    session.only_waits() && session.kept().is_empty() && session.tasks().values().all(is_beside)
+}
+
+fn is_beside(open: &OpenTask) -> bool {
+    open.purpose.as_ref().is_some_and(|purpose| !matches!(purpose, Purpose::Compact { .. }))
 }
 
 /// Says what the user may want to say next, to a user who is there.

@@ -97,6 +97,7 @@ impl Setting {
             shells: Default::default(),
             switches: false,
             speaker: String::new(),
+            home: String::new(),
             quiet: false,
             answer: None,
         };

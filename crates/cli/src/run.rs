@@ -5,7 +5,7 @@ pub(crate) mod side;
 
 use std::{collections::HashMap, path::Path, sync::Arc, time::Duration};
 
-use posse_api::{Client as _, ClientError, Report, RunStatus, Since, report};
+use posse_api::{Client as _, ClientError, Report, RunStatus, Since, report, said};
 use posse_config::{Agents, Config, Places};
 use posse_engine::{Handle, Hub, OpenError, RunError};
 use posse_models::Explorer;
@@ -23,7 +23,7 @@ use crate::{
     expand::{Typist, is_internal},
     inline::Asker,
     input::{self, Prompt},
-    narrate::Narrator,
+    narrate::{Narrator, screen},
     print::{Out, flat, to_stderr},
     sessions::rm::Retention,
     shape::{self, Answer},
@@ -126,8 +126,12 @@ struct Desk {
     tape: Tape,
     /// The shape of the final answer.
     answer: Option<Answer>,
+    /// Where the session began, if it did.
+    home: String,
     /// Where each log of the tree stood when this run began.
     heads: HashMap<SessionId, Seq>,
+    /// The answer that was printed before everything was at rest; nothing is drawn over it from then on.
+    said: Option<(String, screen::Still)>,
 }
 
 impl Desk {
@@ -136,6 +140,7 @@ impl Desk {
         let answer = how.output_schema.as_deref().map(Answer::read).transpose().map_err(Failure::usage)?;
         let hub = build::hub(&places, &config)?;
         let client = Local::new(hub.world().clone());
+        let home = places.cwd.display().to_string();
         Ok(Self {
             asker: Asker::new(&how),
             shells: Arc::new(if config.background() { Shells::default() } else { Shells::default().without_background() }),
@@ -147,7 +152,9 @@ impl Desk {
             out: Out::start(),
             tape,
             answer,
+            home,
             heads: HashMap::new(),
+            said: None,
         })
     }
 
@@ -190,6 +197,7 @@ impl Desk {
 
     /// A session goes on where it began, not where this command happens to stand; `-C` says otherwise.
     fn at(mut self, summary: &Summary) -> Result<Self, Failure> {
+        self.home.clone_from(&summary.directory);
         let directory = Path::new(&summary.directory);
         if self.how.cwd.is_none() && directory != self.places.cwd {
             if !directory.is_dir() {
@@ -276,6 +284,7 @@ impl Desk {
             shells: self.shells.clone(),
             switches: build::mention_switches(&self.config)?,
             speaker: speaker.to_owned(),
+            home: self.home.clone(),
             quiet: self.how.quiet,
             answer: self.answer.clone(),
         };
@@ -365,6 +374,10 @@ impl Desk {
                     let _ = handle.limit(Limit::Time, words).await;
                     continue;
                 }
+                reply = crate::beside::answered(&handle), if self.said.is_none() && self.says_early() => {
+                    self.say_early(&session, reply).await;
+                    continue;
+                }
                 () = waited_enough(&handle, self.how.wait_background) => {
                     if crate::beside::dismiss(&handle).await {
                         continue;
@@ -391,6 +404,22 @@ impl Desk {
                 std::process::exit(130)
             }
         }
+    }
+
+    /// Text is printed as it is; an object is of the whole run.
+    fn says_early(&self) -> bool {
+        self.how.format.unwrap_or(Format::Text) == Format::Text && self.answer.is_none()
+    }
+
+    /// Nobody waits for an answer because posse takes notes.
+    async fn say_early(&mut self, session: &SessionId, reply: Seq) {
+        let page = self.client.page(session, reply.saturating_sub(1), 1).await.unwrap_or_default();
+        let text = page.first().map(|record| if let Event::Replied { parts, .. } = &record.event { said(parts) } else { String::new() });
+        let (text, still) = (text.unwrap_or_default(), screen::still());
+        if !text.is_empty() {
+            self.out.line(text.clone()).await;
+        }
+        self.said = Some((text, still));
     }
 
     /// The answer is there and what runs in the background takes too long: it stays open for whoever goes on with it.
@@ -532,7 +561,7 @@ impl Desk {
     /// `false` when stdout could not be written.
     async fn say(self, report: &Report) -> bool {
         match self.how.format.unwrap_or(Format::Text) {
-            Format::Text if report.result.is_empty() => {}
+            Format::Text if report.result.is_empty() || self.said.as_ref().is_some_and(|(said, _)| *said == report.result) => {}
             Format::Text => self.out.line(report.result.clone()).await,
             Format::Json => self.out.line(serde_json::to_string(report).unwrap_or_default()).await,
             Format::StreamJson => {

@@ -8,7 +8,7 @@ pub(crate) mod tree;
 
 use posse_api::{Client as _, is_task, task_lines, transcript, words};
 use posse_server::Local;
-use posse_session::{Clock as _, Kind, Summary};
+use posse_session::{Clock as _, Event, Kind, Summary};
 
 use crate::{
     args::{How, Listing, SessionsCmd},
@@ -88,6 +88,9 @@ const PAGE: usize = 500;
 /// What is shown of a long session unless all of it is asked for: its last records, some hundreds of steps.
 const SHOWN_RECORDS: u64 = 2_000;
 
+/// Where a session came from is among its first facts.
+const BEGINNING: usize = 3;
+
 async fn show(id: &str, all: bool, format: Listing) -> Result<Exit, Failure> {
     let places = build::places(None)?;
     let client = Local::new(build::world(build::open_store(&places)?, &places, &build::configuration(&places, &How::default())?));
@@ -107,6 +110,12 @@ async fn show(id: &str, all: bool, format: Listing) -> Result<Exit, Failure> {
     ));
     if let Some(parent) = &summary.parent {
         to_stdout(&format!("started by {parent}: {}\n", safe(&summary.title)));
+    }
+    let begins = client.page(&summary.session, 0, BEGINNING).await.map_err(run::client_failure)?;
+    for segment in
+        begins.iter().filter_map(|record| if let Event::Forked { segments } = &record.event { Some(segments) } else { None }).flatten()
+    {
+        to_stdout(&format!("begins with {}, its records {} to {}\n", segment.session, segment.from + 1, segment.to));
     }
     let mut after = if all { 0 } else { summary.head.saturating_sub(SHOWN_RECORDS) };
     if 0 < after {

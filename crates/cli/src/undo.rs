@@ -98,7 +98,7 @@ pub(crate) async fn undo(id: &str, agent: Option<&str>, call: Option<&str>, form
     if Session::fold(summary.root.clone(), root).is_foreign() {
         return Err(run::open_failure(OpenError::Foreign));
     }
-    let edits = edits(&tree, &summary.session);
+    let edits = still_there(edits(&tree, &summary.session));
     let wanted = wanted(&edits, agent, call)?;
     let roots = Roots::of(&edits)?;
     let plan = undo_plan(&edits, wanted, |edit| roots.file(edit));
@@ -133,6 +133,24 @@ fn nothing(summary: &Summary, edits: &[Edit], format: Listing) -> Result<Exit, F
         to_stdout(&format!("{} changed no file with edit tools, so there is nothing to undo", summary.session));
     }
     Ok(Exit::Done)
+}
+
+/// Without what was changed in worktrees that are gone: that is home and undone with its merge, or thrown away.
+fn still_there(mut edits: Vec<Edit>) -> Vec<Edit> {
+    let yard = build::places(None).map(|places| places.worktrees_dir());
+    let yard = yard.ok().map(|yard| yard.canonicalize().unwrap_or(yard));
+    let is_gone = |edit: &Edit| {
+        let folder = Path::new(&edit.directory);
+        yard.as_ref().is_some_and(|yard| folder.starts_with(yard)) && !folder.is_dir()
+    };
+    let before = edits.len();
+    edits.retain(|edit| !is_gone(edit));
+    if edits.len() < before {
+        let count = before - edits.len();
+        let were = if count == 1 { "1 edit was".to_owned() } else { format!("{count} edits were") };
+        to_stderr(&format!("posse: {were} made in worktrees that are gone; what came home of them is undone with its merge"));
+    }
+    edits
 }
 
 /// Which edits are meant. A name that fits none is a mistake of the caller's.

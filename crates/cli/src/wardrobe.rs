@@ -14,12 +14,12 @@ use posse_context::Instruction;
 use posse_engine::{Advising, Compacting, Outfit, Outfits};
 use posse_models::Explorer;
 use posse_session::{
-    Agent, AgentMode, Asking, Birth, BoxFuture, Forks, Head, Isolation, Kind, Left, Limits, Mode, Model, Params, Recipe, Rule, Rules,
+    Agent, AgentMode, Asking, Birth, BoxFuture, FORK, Forks, Head, Isolation, Kind, Left, Limits, Mode, Model, Params, Recipe, Rule, Rules,
     SessionId, Tool, Touch, Verdict, Voice, Workspace, Worktree, judge, key_of,
 };
 use posse_tools::{
-    Callable, Delegation, Dialect, FORK, FORK_DESCRIPTION, FoundSkill, Keeper, LocalWorkspace, Shells, SkillTool, Standing, Switches,
-    merger, messengers,
+    Callable, Delegation, Dialect, FORK_DESCRIPTION, FoundSkill, Keeper, LocalWorkspace, Shells, SkillTool, Standing, Switches, merger,
+    messengers,
 };
 
 use crate::{
@@ -44,6 +44,8 @@ pub(crate) struct Circumstances {
     pub(crate) switches: bool,
     /// The agent of the session that is spoken to.
     pub(crate) speaker: String,
+    /// Where the root of the tree began.
+    pub(crate) home: String,
     /// What is only good to know is not said.
     pub(crate) quiet: bool,
     /// The shape of the final answer.
@@ -286,7 +288,12 @@ impl Wardrobe {
         let specs = tools.iter().map(|tool| tool.spec()).filter(|spec| offered(&spec.name)).cloned().collect();
         let build_prompt = || self.agents.get("build").and_then(|build| build.prompt.as_deref());
         let prompt = agent.prompt.as_deref().or_else(build_prompt).unwrap_or_default();
-        let elsewhere = self.elsewhere(birth);
+        let mut elsewhere = self.elsewhere(birth);
+        // Who only answers, or only hears of something, may do so when its folder is gone; it does nothing else then.
+        let is_gone = elsewhere.as_ref().is_some_and(|places| !places.cwd.is_dir());
+        if is_gone {
+            elsewhere = None;
+        }
         let places = elsewhere.as_ref().unwrap_or(&self.places);
         let mut system = posse_context::system(prompt, &build::environment(places, &model.facts().name), &self.instructions);
         if let Some(worktree) = &birth.worktree {
@@ -317,8 +324,11 @@ impl Wardrobe {
         }
         system.extend(crate::beside::notes_for(&self.places, &self.config, birth));
         // Only the one the user talks to answers the user.
-        let answer = self.circumstances.answer.as_ref().filter(|_| !is_child);
+        let answer = self.circumstances.answer.as_ref().filter(|_| birth.kind == Kind::Root);
         system.extend(answer.map(Answer::instruction));
+        if is_gone {
+            book.ceiling.push(Rules::denying_all());
+        }
         let options = (!agent.options.is_empty()).then(|| serde_json::Value::Object(agent.options.clone()));
         let params = Params { temperature: agent.temperature, top_p: agent.top_p, options };
         let reads_only = agent.native && agent.name == "explore";
@@ -353,6 +363,7 @@ impl Wardrobe {
             calls_max: CALLS_MAX,
             depth_max,
             children_max: limits.children,
+            presence: None,
             initial: agent.initial_prompt.clone(),
             delegation: self.circumstances.dialect.tool().to_owned(),
             expander: Some(self.typist.clone()),
@@ -501,14 +512,17 @@ impl Wardrobe {
 
     /// Where a session works, if not where this process does.
     fn elsewhere(&self, birth: &Birth) -> Option<Places> {
+        // A root works where this process was told to.
+        birth.parent.as_ref()?;
         let cwd = PathBuf::from(&birth.directory);
         let within = |project: PathBuf| Places { project, cwd: cwd.clone(), ..self.places.clone() };
         let own = birth.worktree.as_ref().map(|worktree| &worktree.path);
         if let Some(path) = own.or(birth.within.as_ref()) {
             return Some(within(PathBuf::from(path)));
         }
-        // A session that goes on elsewhere works there.
-        (cwd != self.places.cwd && cwd.starts_with(&self.places.project)).then(|| within(self.places.project.clone()))
+        // Its caller gave it another folder of the project.
+        let given = birth.directory != self.circumstances.home && cwd != self.places.cwd;
+        (given && cwd.starts_with(&self.places.project) && cwd.is_dir()).then(|| within(self.places.project.clone()))
     }
 }
 
@@ -556,7 +570,9 @@ impl Outfits for Wardrobe {
             Some(outfit) => outfit,
             None => {
                 let outfit = self.for_notes(birth, self.make(birth)?)?;
-                self.ready.lock().unwrap_or_else(PoisonError::into_inner).insert(wanted, outfit.clone());
+                if lasts {
+                    self.ready.lock().unwrap_or_else(PoisonError::into_inner).insert(wanted, outfit.clone());
+                }
                 outfit
             }
         };
@@ -574,7 +590,7 @@ impl Outfits for Wardrobe {
         Box::pin(self.yard.make(task, directory, isolation, title))
     }
 
-    fn ensure_worktree<'a>(&'a self, worktree: &'a Worktree) -> BoxFuture<'a, Result<(), String>> {
+    fn ensure_worktree<'a>(&'a self, worktree: &'a Worktree) -> BoxFuture<'a, Result<Box<dyn Send + Sync>, String>> {
         Box::pin(self.yard.ensure(worktree))
     }
 

@@ -328,7 +328,7 @@ fn of_forks(places: &Places) -> Result<String, Failure> {
     }
     let rules = posse_config::agents(places, &config, None)
         .ok()
-        .and_then(|agents| agents.get(posse_tools::FORK).map(|agent| agent.origin.to_string()));
+        .and_then(|agents| agents.get(posse_session::FORK).map(|agent| agent.origin.to_string()));
     if let Some(origin) = rules {
         words.push_str(&format!("; an agent of this name, {origin}, takes its place"));
     }

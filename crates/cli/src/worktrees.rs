@@ -3,14 +3,22 @@
 //! Git is run by `tools`, on threads that may block. What the user's command makes is used and never removed: nobody but
 //! the user knows what is in it.
 
-use std::{path::Path, sync::Arc};
+use std::{
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use posse_config::{Places, WorktreeSettings};
 use posse_session::{Isolation, Left, SessionId, Worktree};
 use posse_tools::{Making, Worktrees};
 
 /// A command of the user's that takes longer makes nothing.
-const CREATE_MAX: std::time::Duration = std::time::Duration::from_secs(600);
+const CREATE_MAX: Duration = Duration::from_secs(600);
+
+/// How long a task that has ended may still hold its folder.
+const LET_GO_MAX: Duration = Duration::from_secs(5);
+const LET_GO_NAP: Duration = Duration::from_millis(10);
 
 #[derive(Clone)]
 pub(crate) struct Yard {
@@ -47,13 +55,23 @@ impl Yard {
         .and_then(|made| made)
     }
 
-    pub(crate) async fn ensure(&self, worktree: &Worktree) -> Result<(), String> {
+    /// It is there, and nobody takes it away as long as what comes back lives.
+    pub(crate) async fn ensure(&self, worktree: &Worktree) -> Result<Box<dyn Send + Sync>, String> {
         if worktree.is_foreign() {
             let there = Path::new(&worktree.path).is_dir();
-            return if there { Ok(()) } else { Err(format!("its folder {} is gone; make it again, or discard the task", worktree.path)) };
+            return if there {
+                Ok(Box::new(()))
+            } else {
+                Err(format!("its folder {} is gone; make it again, or discard the task", worktree.path))
+            };
         }
         let worktree = worktree.clone();
-        self.at_work(move |worktrees| worktrees.ensure(&worktree)).await.and_then(|done| done)
+        let ensured = self.at_work(move |worktrees| {
+            let presence = worktrees.enter(&worktree)?;
+            worktrees.ensure(&worktree)?;
+            Ok(Box::new(presence) as Box<dyn Send + Sync>)
+        });
+        ensured.await.and_then(|done| done)
     }
 
     pub(crate) async fn look(&self, worktree: &Worktree) -> Left {
@@ -68,7 +86,25 @@ impl Yard {
 
     pub(crate) async fn release(&self, worktree: &Worktree) -> Result<bool, String> {
         let worktree = worktree.clone();
-        self.at_work(move |worktrees| worktrees.release(&worktree)).await.and_then(|done| done)
+        let released = self.at_work(move |worktrees| {
+            if worktree.is_foreign() {
+                return Ok(false);
+            }
+            // Its task has ended, and may not have let go yet.
+            let until = Instant::now() + LET_GO_MAX;
+            let alone = loop {
+                match worktrees.alone(&worktree) {
+                    Err(_) if Instant::now() < until => std::thread::sleep(LET_GO_NAP),
+                    alone => break alone?,
+                }
+            };
+            let removed = worktrees.release(&worktree)?;
+            if removed {
+                alone.retire();
+            }
+            Ok(removed)
+        });
+        released.await.and_then(|done| done)
     }
 
     async fn at_work<T: Send + 'static>(&self, work: impl FnOnce(&Worktrees) -> T + Send + 'static) -> Result<T, String> {

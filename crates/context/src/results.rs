@@ -34,7 +34,11 @@ pub(crate) fn outcome(outcome: &Outcome) -> Worded {
 }
 
 /// A call whose end is in no record: a fork's, or one that a crash of an older version left.
-pub(crate) fn missing() -> Worded {
+pub(crate) fn missing(split: bool) -> Worded {
+    if !split {
+        return Worded::plain("No result of this call is recorded here.".into(), true);
+    }
+
     Worded::plain("The conversation was split here while this call ran: its result is not part of this one.".into(), false)
 }
 

@@ -15,9 +15,7 @@
 //! | `! ` | what went wrong with the session itself |
 //! | `-- ` | the end of a round |
 
-use posse_session::{
-    Answer, By, Decision, Entry, Event, Finish, Hold, How, Left, Outcome, Part, Purpose, Record, Scope, Source, Spawn, Text, To,
-};
+use posse_session::{Answer, By, Decision, Entry, Event, Finish, Hold, How, Left, Outcome, Part, Record, Scope, Source, Spawn, Text, To};
 
 use crate::results::{self, words};
 
@@ -91,7 +89,6 @@ pub fn story(record: &Record) -> Option<String> {
             row(&format!("* the user brought the work of task {task} {place}: {}", paths.join(", ")))
         }
         Event::Released { task, removed: false, words } => row(&format!("! the worktree of task {task} stays: {}", gist(words))),
-        Event::Advised { advice: Purpose::Summarise, text } => row(&format!("* at work: {}", gist(&words(text)))),
         Event::Misshapen { words, again: true } => row(&format!("! the answer does not fit the schema: {}; asked once more", gist(words))),
         Event::Misshapen { words, again: false } => row(&format!("! the answer does not fit the schema: {}", gist(words))),
         Event::Reverted { to } => row(&format!("! the conversation went back: what came after record {to} no longer counts")),

@@ -36,6 +36,8 @@ pub struct Thread {
     apart: u64,
     /// What was before is summed up in this; it goes with the next words of the user's side.
     summary: Option<Block>,
+    /// Others go on from here before the calls of the last answer have results.
+    split: bool,
     /// What tasks were about, for their notices.
     tasks: HashMap<SessionId, (Option<String>, String)>,
 }
@@ -59,6 +61,7 @@ impl Thread {
     /// `open`: the last answer is split off before any of its calls has a result, so that it looks the same from each of them.
     pub fn branch(mut self, open: bool) -> Self {
         self.queued.clear();
+        self.split = true;
         if let Some(answer) = self.answer.as_mut().filter(|_| open) {
             answer.calls.iter_mut().for_each(|slot| slot.result = None);
         }
@@ -131,11 +134,12 @@ impl Thread {
         let mut messages = Vec::new();
         let mut said = Vec::new();
         let mut answered = false;
+        let split = std::mem::take(&mut self.split);
         if let Some(mut answer) = self.answer.take() {
             // A place whose call was never recorded: the append that held both was torn.
             answer.blocks.retain(|block| !matches!(block, Block::Call { tool, .. } if tool.is_empty()));
             for slot in answer.calls {
-                said.push(slot.result.unwrap_or_else(|| result(&slot.wire_id, &slot.tool, results::missing())));
+                said.push(slot.result.unwrap_or_else(|| result(&slot.wire_id, &slot.tool, results::missing(split))));
             }
             if !answer.blocks.is_empty() {
                 answered = true;

@@ -229,14 +229,7 @@ fn partial_text_stays_only_where_the_turn_ended_by_it() {
 fn a_torn_or_forked_transcript_is_repaired() {
     // A call without a result, and a place without its call.
     let events = vec![say("a", "hi"), step(0, &["a"]), reply(vec![place("c"), place("lost")], 2), called("c", "w", "{}"), step(1, &[])];
-    assert_eq!(
-        weave(events),
-        [
-            "user: hi",
-            "agent: t({}) #w",
-            "user: The conversation was split here while this call ran: its result is not part of this one. #w"
-        ]
-    );
+    assert_eq!(weave(events), ["user: hi", "agent: t({}) #w", "user: ! No result of this call is recorded here. #w"]);
     // An answer with nothing after it.
     assert_eq!(
         weave(vec![say("a", "hi"), step(0, &["a"]), reply(vec![Part::text("ok")], 0), step(1, &[])]),

@@ -4,12 +4,11 @@
 
 use posse_context::fork_directive;
 use posse_session::{
-    Admission, Birth, CallId, Command, Draft, Entry, EntryId, Errand, Event, Hold, Kind, Limit, Part, Purpose, Rules, Session, SessionId,
-    Source, Spawn, Summary, Text,
+    Admission, Birth, CallId, Command, Draft, Entry, EntryId, Errand, Event, FORK, Hold, Kind, Limit, Part, Purpose, Rules, Session,
+    SessionId, Source, Spawn, Summary, Text,
 };
 
 use crate::{
-    forking::FORK,
     past::fold,
     run::Run,
     visits::stopped_by_user,
@@ -65,9 +64,15 @@ impl Run {
                     .into(),
             );
         }
+        if resumed.is_some() && (errand.isolation.is_some() || errand.directory.is_some()) {
+            note = "It went on where it had worked before: `isolation` and `cwd` count for a new task only.".into();
+        }
         let (mut isolation, mut fork) = (errand.isolation.unwrap_or_default(), None);
         let (recipe, background) = match &resumed {
             Some((_, _, agent)) => (agent.clone(), errand.background),
+            None if errand.fork && self.subtask_of(session, call).is_some() => {
+                return Err("Only a model forks its own session: `/fork` is for people.".into());
+            }
             None if errand.fork => {
                 self.admit(session, birth.depth)?;
                 if errand.model.is_some() {
@@ -81,6 +86,12 @@ impl Run {
                 let recipe = self.tree.outfits.recipe(&birth.recipe, &errand.agent, errand.model.as_deref())?;
                 if errand.isolation.is_none() {
                     isolation = recipe.isolation;
+                }
+                if isolation.is_some() && errand.directory.is_some() {
+                    return Err(format!(
+                        "`cwd` and a worktree exclude each other, and the agent `{}` works in a worktree. Leave out `cwd`, or say `isolation: \"none\"`.",
+                        recipe.agent
+                    ));
                 }
                 // Whoever the user runs is waited for by the user.
                 let of_its_own = recipe.background && self.outfit.background && self.subtask_of(session, call).is_none();

@@ -13,9 +13,6 @@ use crate::{
     tree::Tree,
 };
 
-/// Whom lists and asks name as the one who works. No agent of the user's is called so.
-pub(crate) const FORK: &str = "fork";
-
 const FORK_IN_FORK: &str =
     "You are a fork yourself, and a fork does not fork again. Do the work yourself, or give it to one of the agents that have a name.";
 

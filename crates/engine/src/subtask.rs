@@ -78,6 +78,7 @@ impl Run {
     /// Another outfit: everything said so far is encoded anew for its model.
     async fn wear(&mut self, mut outfit: crate::world::Outfit) -> Result<(), OpenError> {
         outfit.add_hooks_tools();
+        outfit.presence = self.outfit.presence.clone();
         let other_model = outfit.model.facts().name != self.outfit.model.facts().name;
         self.head = outfit.model.encode_head(&outfit.head);
         self.new_head = Some(stored(&outfit.head)?);

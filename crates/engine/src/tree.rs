@@ -446,9 +446,12 @@ impl Tree {
             return Err(OpenError::Foreign);
         }
         let birth = folded.birth().ok_or(OpenError::Missing)?;
-        if let Some(worktree) = &birth.worktree {
-            self.outfits.ensure_worktree(worktree).await.map_err(OpenError::Outfit)?;
-        }
+        // Who only hears of a title, or of an answer taken back, needs no folder.
+        let works = !folded.is_settled() || then.iter().chain(letters.iter().map(|(command, _)| command)).any(begins_work);
+        let presence = match birth.worktree.as_ref().filter(|_| works) {
+            Some(worktree) => Some(self.outfits.ensure_worktree(worktree).await.map_err(OpenError::Outfit)?),
+            None => None,
+        };
         // Who was in the middle of a turn goes on with it. Where it cannot be made ready any more nothing of the turn may
         // run, and the next step says so.
         let speaker = Turn { allowed: Vec::new(), ..folded.next_turn() };
@@ -477,6 +480,7 @@ impl Tree {
         opening.push(wish(Command::TakeOver));
         opening.extend(others.into_iter().map(by_letter));
         opening.extend(then.into_iter().map(wish));
+        outfit.presence = presence.map(Arc::from);
         self.start(seat, past, outfit, speaker, opening).await
     }
 
@@ -553,7 +557,12 @@ impl Tree {
             Err(OpenError::Missing) => {
                 let fork = birth.spawn.fork.clone();
                 let birth = birth.make(&*self.outfits, task).await.map_err(OpenError::Outfit)?;
-                let outfit = self.outfits.outfit(task, &birth).map_err(OpenError::Outfit)?;
+                let presence = match &birth.worktree {
+                    Some(worktree) => Some(self.outfits.ensure_worktree(worktree).await.map_err(OpenError::Outfit)?),
+                    None => None,
+                };
+                let mut outfit = self.outfits.outfit(task, &birth).map_err(OpenError::Outfit)?;
+                outfit.presence = presence.map(Arc::from);
                 let mut opening = vec![wish(Command::Create(Box::new(birth.into_created())))];
                 let mut past = Past::none(task.clone());
                 if let Some(fork) = fork {
@@ -685,6 +694,11 @@ async fn follow(route: Route, entry: &Entry) -> Result<Option<Arc<Session>>, Run
             return Ok(None);
         }
     }
+}
+
+/// Whether somebody is to do something because of it.
+fn begins_work(command: &Command) -> bool {
+    matches!(command, Command::Say(_) | Command::Resume { .. })
 }
 
 /// A head as its blob.

@@ -140,7 +140,9 @@ impl Tree {
             view.effort = attended.effort;
             let (name, description) = (view.name.clone(), view.description.clone());
             let spawn = Spawn { name, description, ..Spawn::bare(view.agent.clone()) };
-            view.end = Some(self.end_of(&task.session, &Started { spawn, wire_id: String::new(), told: 0 }, attended));
+            let mut end = self.end_of(&task.session, &Started { spawn, wire_id: String::new(), told: 0 }, attended);
+            end.left = self.left_by(&task.session).await;
+            view.end = Some(end);
         }
         Ok(view)
     }

@@ -9,9 +9,9 @@ use std::{
 };
 
 use posse_session::{
-    Before, Birth, BoxFuture, By, CallId, CallOwner, Command, EffectKey, Effort, Expansion, Finish, Fork, Hold, HookedCall, How, Ids, Kind,
-    Look, ModelError, ModelFailure, Needed, Outcome, Part, Purpose, Recipe, Reply, ReplyPart, Report, Request, Rules, SessionId, Spawn,
-    Stop, TaskEnd, TaskReport, Text, Tool, ToolCall, ToolContext, Touch, Usage, Wanted, clip,
+    Before, Birth, BoxFuture, By, CallId, CallOwner, Command, EffectKey, Effort, Expansion, FORK, Finish, Fork, Hold, HookedCall, How, Ids,
+    Kind, Look, ModelError, ModelFailure, Needed, Outcome, Part, Purpose, Recipe, Reply, ReplyPart, Report, Request, Rules, SessionId,
+    Spawn, Stop, TaskEnd, TaskReport, Text, Tool, ToolCall, ToolContext, Touch, Usage, Wanted, clip,
 };
 use serde_json::{Map, Value};
 use tokio::{sync::watch, task::JoinHandle};
@@ -19,7 +19,6 @@ use tokio::{sync::watch, task::JoinHandle};
 use crate::{
     batch::{FirstByte, Opener},
     delegating::Delegating,
-    forking::FORK,
     lanes::Slot,
     live::SessionLive,
     run::{Mail, Mailbox},
@@ -145,7 +144,14 @@ impl Desk {
                     let words = format!("the model took longer than {} s for one answer (limits.step)", deadline.as_secs());
                     Err(ModelError { partial: desk.live.said(), ..ModelError::new(ModelFailure::Deadline, words) })
                 });
-                desk.report_reply(step, reply)
+                let slow = |part: &ReplyPart| {
+                    matches!(part, ReplyPart::Call { tool, .. } if desk.outfit.tool(tool).is_ok_and(|tool| tool.looks_slowly()))
+                };
+                if !matches!(&reply, Ok(reply) if reply.parts.iter().any(slow)) {
+                    return desk.report_reply(step, reply);
+                }
+                let looked = tokio::task::spawn_blocking(move || desk.report_reply(step, reply)).await;
+                looked.unwrap_or_else(|_| broken(&EffectKey::Model(step)))
             })
         })
     }
@@ -563,7 +569,7 @@ impl TaskBirth {
             (Some(purpose), Some(fork)) => return Ok(self.internal(purpose, fork)),
             (None, Some(fork)) => {
                 let recipe = Recipe { model: fork.model.clone(), background: false, ..self.recipe.clone() };
-                (Kind::Fork, format!("{} (fork)", spawn.description), Recipe { agent: FORK.to_owned(), ..recipe })
+                (Kind::Fork, format!("{} (@{FORK} subagent)", spawn.description), Recipe { agent: FORK.to_owned(), ..recipe })
             }
             (_, None) => {
                 let recipe = outfits.recipe(&self.parent.recipe, &spawn.agent, spawn.model.as_deref())?;

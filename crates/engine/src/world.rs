@@ -43,10 +43,10 @@ pub trait Outfits: Send + Sync {
         Box::pin(async { Err("Worktrees cannot be made here.".to_owned()) })
     }
 
-    /// A recorded worktree is there, made again if it was removed.
-    fn ensure_worktree<'a>(&'a self, worktree: &'a Worktree) -> BoxFuture<'a, Result<(), String>> {
+    /// A recorded worktree is there, made again if it was removed. Nobody takes it away as long as what comes back lives.
+    fn ensure_worktree<'a>(&'a self, worktree: &'a Worktree) -> BoxFuture<'a, Result<Box<dyn Send + Sync>, String>> {
         let _ = worktree;
-        Box::pin(async { Ok(()) })
+        Box::pin(async { Ok(Box::new(()) as Box<dyn Send + Sync>) })
     }
 
     /// What a task has changed in its worktree.
@@ -161,6 +161,8 @@ pub struct Outfit {
     pub expander: Option<Arc<dyn Expander>>,
     /// What a new session hears besides its first words.
     pub initial: Option<String>,
+    /// Keeps the folder of its own where it is, as long as it works there.
+    pub presence: Option<Arc<dyn Send + Sync>>,
 }
 
 impl Outfit {

@@ -119,7 +119,7 @@ async fn siblings_share_every_byte_with_their_caller_up_to_the_directive() {
         let office = Office { calls_max, ..office(pair) };
         office.run("go").await;
         let forks = forks(&office).await;
-        assert_eq!(forks.iter().map(|fork| fork.title.as_str()).collect::<Vec<_>>(), ["left (fork)", "right (fork)"]);
+        assert_eq!(forks.iter().map(|fork| fork.title.as_str()).collect::<Vec<_>>(), ["left (@fork subagent)", "right (@fork subagent)"]);
         let parents = requests_of(&office, &office.session);
         let first: Vec<Request> = forks.iter().map(|fork| requests_of(&office, &fork.session)[0].1.clone()).collect();
         assert_shared(&parents, &first, &["go left", "go right"]);

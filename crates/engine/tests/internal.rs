@@ -270,6 +270,37 @@ async fn a_turn_that_failed_or_was_stopped_is_not_advised_on() {
     assert_eq!(begun(&slow.records().await), []);
 }
 
+/// Notes are taken while the conversation goes on; whoever ends that turn ends them too, and they do not come back.
+#[tokio::test(start_paused = true)]
+async fn esc_ends_what_is_done_beside_the_turn_too() {
+    let script = |seen: &Seen| match last(seen) {
+        words if words.contains(REMEMBER) => say("noted").after(Duration::from_secs(3_600)),
+        words if words == "user: and on" => say("late").after(Duration::from_secs(3_600)),
+        _ => say("all done"),
+    };
+    let mut office = Office::with_model(Scripted::with(script));
+    office.advice = Advising { remember: Some(REMEMBER.into()), ..Advising::default() };
+    let handle = office.begin(&"I want it blue. ".repeat(200)).await;
+    while begun(&office.records().await).is_empty() {
+        handle.changed().await;
+    }
+    handle.say(office.entry("and on")).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(internal(&office).await[0].status, Status::Running, "the next turn does not end them");
+    assert_eq!(office.model.seen().len(), 3, "and does not wait for them");
+    let began = tokio::time::Instant::now();
+    handle.interrupt().await.unwrap();
+    settled(&handle).await;
+    handle.close().await;
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    check_tree(&office, "at rest").await;
+    assert_eq!(internal(&office).await[0].status, Status::Stopped);
+    let handle = office.open(Vec::new()).await;
+    settled(&handle).await;
+    handle.close().await;
+    assert_eq!(office.model.seen().len(), 3, "what was ended is not begun again");
+}
+
 /// What is done beside counts: in the tree's costs, and against its limits. A limit ends it, and not the conversation.
 #[tokio::test(start_paused = true)]
 async fn work_beside_a_conversation_is_counted_and_bounded() {

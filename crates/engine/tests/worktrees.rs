@@ -83,6 +83,7 @@ async fn a_clean_worktree_is_removed_when_its_task_has_ended() {
         asked(&office),
         [
             format!("make {task} from / Worktree for part (@worker subagent)"),
+            format!("ensure {path}"),
             format!("look {path}"),
             format!("release {path}"),
             format!("removed {path}")
@@ -285,7 +286,7 @@ async fn a_task_that_goes_on_has_its_folder_again() {
             Ground::Clean => vec![first.to_owned(), "look".into(), "release".into(), "removed".into()],
             _ => vec![first.to_owned(), "look".into()],
         };
-        assert_eq!(verbs, [round("make"), round("ensure")].concat(), "{ground:?}");
+        assert_eq!(verbs, [vec!["make".to_owned()], round("ensure"), round("ensure")].concat(), "{ground:?}");
         assert!(asked(&office)[1..].iter().all(|words| words.contains(&path)), "{:?}", asked(&office));
         check_tree(&office, "twice").await;
     }
@@ -309,7 +310,7 @@ async fn whoever_takes_over_ensures_the_folder() {
     settled(&handle).await;
     handle.close().await;
     let yard = yard(&office);
-    assert_eq!((yard.count("make"), yard.count("ensure"), yard.count("removed")), (1, 1, 1), "{:?}", asked(&office));
+    assert_eq!((yard.count("make"), yard.count("ensure"), yard.count("removed")), (1, 2, 1), "{:?}", asked(&office));
     check_tree(&office, "taken over").await;
 }
 

@@ -59,7 +59,7 @@ pub use state::{
     Subtask, Transcript, Turn, Unanswered, Waiter,
 };
 pub use summary::{OpenAsk, SUMMARY_VERSION, Status, Summary, names};
-pub use task::{Effort, Fork, Forks, Isolation, Purpose, Spawn, To};
+pub use task::{Effort, FORK, Fork, Forks, Isolation, Purpose, Spawn, To};
 pub use text::{EVENT_BYTES_MAX, INLINE_BYTES_MAX, Text, clip, format_duration};
 pub use usage::{Prices, Usage};
 pub use worktree::{Left, Worktree};

@@ -478,6 +478,11 @@ impl Session {
         &self.tasks
     }
 
+    /// Tasks whose worktrees hold nothing and are to be removed.
+    pub fn releases(&self) -> &BTreeSet<SessionId> {
+        &self.releases
+    }
+
     /// What calls have left running.
     pub fn kept(&self) -> &BTreeMap<CallId, String> {
         &self.kept

@@ -198,6 +198,8 @@ impl Summary {
                 (self.agent, self.model) = (recipe.agent.clone(), recipe.model.clone());
             }
             Event::Configured { model, .. } => self.model.clone_from(model),
+            // What others have said is complete; nothing waits until somebody says more.
+            Event::Forked { .. } if self.kind == Some(Kind::Root) => (self.status, self.at_rest) = (Status::Completed, true),
             Event::Queued { .. } => self.queued(record.at),
             Event::StepStarted { .. } => {
                 self.goes_on(record.at);

@@ -57,6 +57,9 @@ pub struct Spawn {
     pub directory: Option<String>,
 }
 
+/// Whom lists, asks and calls name where a session is forked. An agent of the user's that is called so takes its place in calls.
+pub const FORK: &str = "fork";
+
 /// When a session may be forked by its model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Forks {

@@ -53,10 +53,7 @@ impl Switches {
     }
 }
 
-/// The worker that begins with everything its caller knows. An agent of the user's that is called so takes its place.
-pub const FORK: &str = "fork";
-
-/// What it is for, in the list of agents.
+/// What a fork is for, in the list of agents.
 pub const FORK_DESCRIPTION: &str = "A worker that knows everything you know: it begins with this whole conversation, your tools and your model, and only `prompt` is new to it. \
 For several independent pieces of work that all need what was said and read here. Not for work that needs little of it: others are cheaper there. A fork cannot fork.";
 

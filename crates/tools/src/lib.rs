@@ -48,7 +48,7 @@ mod write;
 
 use std::sync::Arc;
 
-pub use delegate::{Callable, Delegation, Dialect, FORK, FORK_DESCRIPTION, Standing, Switches, merger, messengers};
+pub use delegate::{Callable, Delegation, Dialect, FORK_DESCRIPTION, Standing, Switches, merger, messengers};
 pub use environment::child_env;
 pub use keeper::{Keeper, keeper_main};
 pub use path_cases::test_path_case;
@@ -63,7 +63,7 @@ pub use text::{Capped, cap, cap_to_spool, clean};
 pub use workspace::LocalWorkspace;
 pub use worktree::{
     After, Conflict, ConflictKind, Diff, DiffFile, FileStatus, Hunk, Leftover, LeftoverKind, Making, MergeError, Merged, MergedFile, Onto,
-    Provenance, Worktrees, Written,
+    Presence, Provenance, Worktrees, Written,
 };
 
 /// The built-in tools, sorted by name so that the head of a request never changes by chance.

@@ -8,6 +8,7 @@ mod apply;
 mod conflicts;
 mod diff;
 mod git;
+mod index;
 mod leftovers;
 mod locks;
 mod looking;
@@ -15,6 +16,7 @@ mod making;
 mod merge;
 mod opened;
 mod place;
+mod presence;
 mod provenance;
 mod refs;
 mod removing;
@@ -24,6 +26,7 @@ mod submodules;
 mod workshop;
 
 use std::{
+    collections::BTreeSet,
     path::{Path, PathBuf},
     sync::{Arc, atomic::AtomicU64},
 };
@@ -35,6 +38,7 @@ pub use making::Making;
 pub use merge::{After, MergeError, Merged, MergedFile, Onto};
 use opened::Opened;
 use posse_session::{Left, Worktree};
+pub use presence::Presence;
 pub use provenance::{Provenance, Written};
 use removing::Branch;
 use workshop::Workshop;
@@ -76,6 +80,20 @@ impl Worktrees {
     /// A recorded worktree is there: made again from its branch, or from what it began with, if it was removed.
     pub fn ensure(&self, tree: &Worktree) -> Result<(), String> {
         making::ensure(&self.workshop()?, tree)
+    }
+
+    /// A task is at work in it: nobody brings it home or removes it until this is dropped.
+    pub fn enter(&self, tree: &Worktree) -> Result<Presence, String> {
+        let workshop = self.workshop()?;
+        presence::enter(&workshop.presence_path(&workshop.slug_of(tree)?))
+    }
+
+    /// Nobody works in it until this is dropped; an error in words when somebody does.
+    pub fn alone(&self, tree: &Worktree) -> Result<Presence, String> {
+        let workshop = self.workshop()?;
+        let slug = workshop.slug_of(tree)?;
+        let alone = presence::alone(&workshop.presence_path(&slug))?;
+        alone.ok_or_else(|| format!("its task is at work in {}; wait for its end, or stop it", tree.path))
     }
 
     /// What the worktree of a task is called.
@@ -138,8 +156,11 @@ impl Worktrees {
         {
             return Err(format!("{words}, so it is not removed"));
         }
-        looking::has_no_tenants(opened.record.as_ref()).map_err(|why| format!("{why}: that one first"))?;
-        let left = looking::look(&workshop, &opened);
+        looking::has_no_tenants(&workshop, &opened).map_err(|why| format!("{why}: that one first"))?;
+        let mut left = looking::look(&workshop, &opened);
+        if let Some(stays) = merge::abandon(&workshop, &opened)? {
+            left.unknown = stays;
+        }
         removing::remove(&workshop, &opened, Branch::Whatever)?;
         lock.forget();
         Ok(left)
@@ -155,9 +176,16 @@ impl Worktrees {
     }
 
     /// Brings what is in the worktree home, whole or not at all. Several are merged one after the other, in the order in
-    /// which they are called.
-    pub fn merge(&self, tree: &Worktree, onto: &Onto, provenance: &Provenance, after: After) -> Result<Merged, MergeError> {
-        merge::merge(&self.workshop()?, tree, onto, provenance, after)
+    /// which they are called. With `judged` it changes no other paths than these.
+    pub fn merge(
+        &self,
+        tree: &Worktree,
+        onto: &Onto,
+        provenance: &Provenance,
+        after: After,
+        judged: Option<&BTreeSet<String>>,
+    ) -> Result<Merged, MergeError> {
+        merge::merge(&self.workshop()?, tree, onto, provenance, after, judged)
     }
 
     /// Everything of ours in this repository and in our folder, also what is in use: whose task goes on is for the caller

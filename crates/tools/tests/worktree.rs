@@ -14,6 +14,8 @@ mod leftovers;
 mod looking;
 #[path = "worktree/making.rs"]
 mod making;
+#[path = "worktree/mending.rs"]
+mod mending;
 #[path = "worktree/merging.rs"]
 mod merging;
 #[path = "worktree/removing.rs"]

@@ -131,6 +131,7 @@ const LEADS_OUT: &[(&str, &str)] = &[
     (".", "GIT_COMMON_DIR=../main/.git git log"),
     (".", "GIT_ALTERNATE_OBJECT_DIRECTORIES=sub:{base}/out/.git/objects git log"),
     (".", "GIT_TRACE={base}/out/trace git log"),
+    (".", "GIT_TEMPLATE_DIR=sub git init"),
     (".", "env GIT_DIR=../main/.git git status"),
     (".", "env -i GIT_WORK_TREE={base}/main git status"),
     (".", "export GIT_DIR={base}/main/.git; git status"),
@@ -148,6 +149,8 @@ const LEADS_OUT: &[(&str, &str)] = &[
     (".", "d={base}/main; git -C $d status"),
     (".", "d={base}/main; git -C \"$d\" status"),
     (".", "o='-C ../main'; git $o status"),
+    (".", "for d in . ../main; do git -C $d status; done"),
+    (".", "for d in . ../main; do git --work-tree=$d status; done"),
     (".", "cd {base}/main && git status"),
     (".", "cd .. && cd main && git status"),
     ("sub", "cd ../../main; git log"),
@@ -196,6 +199,12 @@ const LEADS_OUT: &[(&str, &str)] = &[
     (".", "git apply --unsafe-paths --directory ../main x.patch"),
     (".", "git fetch {base}/main main"),
     (".", "git push ../main HEAD:main"),
+    // Settings on the line say where a name leads.
+    (".", "git -c url.{base}/out.insteadOf=q: push q:x HEAD:main"),
+    (".", "git -c url.../out.pushInsteadOf=q: push q:x HEAD:main"),
+    (".", "git -c remote.x.url=../out push x HEAD:main"),
+    (".", "git -c remote.x.pushurl={base}/out push x HEAD"),
+    (".", "git --config-env=remote.x.url=PWD push x HEAD:main"),
     (".", "git config --global user.name x"),
     (".", "git config --file ../main/.git/config user.name x"),
     (".", "git submodule foreach 'cat {base}/main/file.txt'"),
@@ -226,6 +235,30 @@ const SHARED: &[&str] = &[
     "git push --mirror .",
     "git fetch . HEAD:main",
     "git fetch . +posse/t1:other",
+    "git fetch --refmap=+refs/heads/posse/t1:refs/heads/main . posse/t1",
+    "git fetch --refmap '+refs/heads/*:refs/heads/*' . posse/t1",
+    "git fetch --refmap= --refmap=posse/t1:main . posse/t1",
+    "git pull --refmap=posse/t1:main . posse/t1",
+    "git fetch --refmap=\"$X\" . posse/t1",
+    "git -c remote.x.url=. push x HEAD:main",
+    "git -c REMOTE.x.URL=. push x HEAD:main",
+    "git -c remote.x.fetch=+posse/t1:main fetch x",
+    "git -c remote.pushDefault=. push",
+    "git -c branch.posse/t1.merge=refs/heads/main push",
+    "git -c push.default=upstream push",
+    "git -c push.default push",
+    "git --config-env=branch.posse/t1.remote=X pull",
+    "git --config-env remote.x.url=X push x HEAD:main",
+    "git --config-env core.pager=X log",
+    "git -c \"$X\" push x HEAD:main",
+    "git -c remote.$X.url=. push x HEAD:main",
+    "git -c core.pager='git branch -f main' log",
+    "git -c rebase.updateRefs=true rebase main",
+    "git -c rebase.updateRefs rebase main",
+    "git -c gc.auto=1 -c gc.pruneExpire=now commit --allow-empty -m x",
+    "git -c fetch.pruneTags=true fetch --prune .",
+    "git -c notes.rewriteRef=refs/notes/x commit --amend --no-edit",
+    "git -c submodule.vendor.url=. submodule update",
     "git branch -f main",
     "git branch -f other HEAD",
     "git branch --force other",
@@ -240,12 +273,20 @@ const SHARED: &[&str] = &[
     "git branch | grep other | xargs git branch -D",
     "for b in main other; do git branch -D $b; done",
     "b=other; git branch -D $b",
+    "o='-d v1'; git tag $o",
+    "d=sub; o='-d v1'; git -C $d tag $o",
     "git update-ref refs/heads/main HEAD",
     "git update-ref -d refs/heads/other",
     "git update-ref refs/tags/v1 HEAD",
     "echo 'delete refs/heads/other' | git update-ref --stdin",
     "git symbolic-ref HEAD refs/heads/main",
     "git symbolic-ref -d HEAD",
+    "git symbolic-ref refs/heads/main refs/heads/posse/t1",
+    "git symbolic-ref -m x refs/heads/other HEAD",
+    // What is written to the own name goes to the other from then on.
+    "git symbolic-ref refs/heads/posse/t1 refs/heads/main",
+    "git symbolic-ref ORIG_HEAD refs/heads/main",
+    "git symbolic-ref refs/remotes/origin/HEAD refs/remotes/origin/main",
     "git checkout other",
     "git checkout packed",
     "git checkout loose",
@@ -277,7 +318,6 @@ const SHARED: &[&str] = &[
     "git maintenance run",
     "git filter-branch --msg-filter cat main",
     "git stash clear",
-    "git stash drop",
     "git tag -d v1",
     "git tag -f v1",
     "git notes add -m x",
@@ -290,6 +330,17 @@ const SHARED: &[&str] = &[
     "git submodule update --init",
     "git sparse-checkout set sub",
     "git lfs install",
+    // What is not git's own may be anything: an alias, a program on the PATH.
+    "git co -B main",
+    "git -c color.ui=never co main",
+    "git subtree split -b main",
+    "git-subtree split -b main",
+    "git history reword HEAD~1",
+    "git replay --onto main posse/t1..other",
+    "git for-each-repo --config=x.y gc",
+    "uv run git co -B main",
+    "git refs optimize",
+    "git stash import refs/stash",
     "git -c alias.x='push . HEAD:main' x",
     "cd sub && git branch -f main",
     "git -C sub branch -f main",
@@ -303,6 +354,7 @@ const SHARED: &[&str] = &[
     "python3 -c 'import os; os.system(\"git branch -f main\")'",
     "git notes --ref x add -m y",
     "git fetch --prune-tags .",
+    "git fetch -P .",
     "git -c core.worktree=sub status",
     "f() { git branch -f main; }; f",
     "x=$(git branch -f main)",
@@ -356,6 +408,10 @@ const OWN: &[&str] = &[
     "git clean -fd",
     "echo x >> file.txt; git stash && git stash pop",
     "git stash list",
+    "echo x >> file.txt; git stash push -m \"$USER\" && git stash apply && git checkout . && git stash drop",
+    "git stash pop || true",
+    "git fetch --prune . main",
+    "git stash show -p || true",
     "git rm -q sub/inner.txt",
     "git mv file.txt other.txt",
     "git tag -l",
@@ -377,6 +433,7 @@ const OWN: &[&str] = &[
     "(cd sub && ls) && git status",
     "for d in */; do (cd \"$d\" && ls); done",
     "for d in sub .; do git -C $d status; done",
+    "for d in sub sub/../sub; do git -C $d log -1; done",
     "d=sub; cd $d && cd - && git status",
     "pushd sub && ls; popd",
     "GIT_PAGER=cat git log -1",
@@ -384,6 +441,16 @@ const OWN: &[&str] = &[
     "GIT_TERMINAL_PROMPT=0 git fetch . main",
     "git -c color.ui=never log -1",
     "git -c user.name=x -c user.email=y commit --allow-empty -m x",
+    "git -c user.name=\"$USER\" -c user.email=y commit --allow-empty -m x",
+    "git -c core.pager=cat log -1",
+    "git -c core.editor=true commit --amend --allow-empty",
+    "git -c advice.detachedHead=false checkout HEAD~1",
+    "git -c branch.sort=-committerdate branch",
+    "git -c push.default=current push . HEAD",
+    "git -c gc.auto=0 fetch --refmap= . main",
+    "git -c rebase.autoStash=true rebase main",
+    "git help -g && git version && git --version && git var GIT_EDITOR",
+    "git range-diff main...HEAD && git show-ref && git cat-file -t HEAD && git ls-tree HEAD",
     "git format-patch -1 --stdout | head -3",
     "git format-patch -o patches -1",
     "git archive -o x.tar HEAD",
@@ -391,6 +458,9 @@ const OWN: &[&str] = &[
     "git bisect start HEAD HEAD~1; git bisect reset",
     "git update-ref ORIG_HEAD HEAD",
     "git symbolic-ref --short HEAD",
+    "git symbolic-ref HEAD",
+    "git symbolic-ref refs/heads/posse/t1 || true",
+    "git symbolic-ref HEAD refs/heads/posse/t1",
     "git push . HEAD",
     "b=new; git checkout -b $b",
     "git hash-object -w file.txt",
@@ -432,6 +502,60 @@ fn what_changes_the_shared_repository_asks_for_its_folder() {
         SHARED.iter().map(|line| (line, world.line_asks(".", line))).filter(|(_, asks)| !asks.contains(&common)).collect();
     assert!(silent.is_empty(), "{} of {} are not noticed: {silent:#?}", silent.len(), SHARED.len());
     assert_eq!(world.line_asks(".", "git branch -f main"), [common]);
+}
+
+/// The stack of stashes is one for all worktrees: who takes the newest may take somebody else's work.
+#[test]
+fn stashes_of_others_are_not_taken_unasked() {
+    let world = World::new();
+    let silent = |lines: &[&str]| {
+        for line in lines {
+            assert_eq!(world.line_asks(".", line), [""; 0], "{line}");
+        }
+    };
+    let asking = |lines: &[&str]| {
+        for line in lines {
+            assert_eq!(world.line_asks(".", line), ["external_directory {base}/main/.git/*"], "{line}");
+        }
+    };
+    let taking = ["git stash pop", "git stash apply", "git stash drop", "git stash branch new", "git stash pop -q --index"];
+    silent(&taking);
+    // The user's is on top; whether anything is put above it is not known before it runs.
+    run(&world.base.join("main"), "echo x >> file.txt && git stash -q");
+    asking(&taking);
+    asking(&["git stash && git stash pop", "cd sub && git stash pop", "git stash pop stash@{0}"]);
+    silent(&["git stash", "git stash list", "git stash show -p stash@{0}", "git stash push -m \"$X\""]);
+    // The own one is above it.
+    run(&world.task(), "echo y >> file.txt && git stash push -qm 'On main: words'");
+    silent(&taking);
+    silent(&["git stash && git stash pop", "git stash pop stash@{0}", "git stash pop 0", "git stash apply stash && git stash drop stash"]);
+    asking(&[
+        "git stash pop stash@{1}",
+        "git stash drop 1",
+        "git stash branch new stash@{1}",
+        "git stash pop && git stash pop",
+        "git stash drop; git stash apply",
+        "while git stash pop; do :; done",
+        "for i in 1 2; do git stash pop; done",
+        "f() { git stash pop; }; f; f",
+        "seq 2 | xargs -I{} git stash pop",
+        "git rebase -x 'git stash pop' HEAD~1",
+        "git stash pop \"$X\"",
+        "git stash $X",
+        "git stash apply stash@{1.hour.ago}",
+        "git stash clear",
+    ]);
+    run(&world.task(), "echo z >> file.txt && git stash -q");
+    silent(&["git stash pop && git stash pop", "git stash drop stash@{1}"]);
+    asking(&["git stash pop && git stash pop && git stash pop"]);
+    // A branch whose name begins like the own one is another.
+    run(&world.base.join("main"), "git worktree add -q ../ten -b posse/t10 && cd ../ten && echo x >> file.txt && git stash -q");
+    asking(&taking);
+    // Without its log nobody knows whose they are.
+    run(&world.task(), "git stash clear && echo z >> file.txt && git stash -q");
+    silent(&taking);
+    fs::remove_file(world.base.join("main/.git/logs/refs/stash")).unwrap();
+    asking(&taking);
 }
 
 #[test]

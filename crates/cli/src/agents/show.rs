@@ -74,6 +74,7 @@ impl Shown {
             shells: Default::default(),
             switches: false,
             speaker: String::new(),
+            home: String::new(),
             quiet: false,
             answer: None,
         };
@@ -167,6 +168,9 @@ impl Shown {
         if let Some(memory) = &self.memory {
             field("memory", memory);
         }
+        if let Some(isolation) = &agent.isolation {
+            field("isolation", isolation);
+        }
         for (key, value) in later(agent) {
             field("not yet", &format!("{key}: {value} (kept, and without effect in this version)"));
         }
@@ -249,7 +253,6 @@ fn later(agent: &Agent) -> Map<String, Value> {
     let all = [
         ("variant", json!(agent.variant)),
         ("effort", json!(agent.effort)),
-        ("isolation", json!(agent.isolation)),
         ("mcpServers", agent.mcp_servers.clone()),
         ("requiredMcpServers", if agent.required_mcp_servers.is_empty() { Value::Null } else { json!(agent.required_mcp_servers) }),
         ("hooks", agent.hooks.clone()),

@@ -7,7 +7,7 @@ use std::{collections::HashMap, path::Path};
 use posse_api::Client as _;
 use posse_config::Places;
 use posse_session::Summary;
-use posse_tools::{Leftover, LeftoverKind, Worktrees};
+use posse_tools::{Leftover, LeftoverKind, Presence, Worktrees};
 
 use super::{Finding, Health};
 use crate::{asks, worktrees::worktrees};
@@ -23,7 +23,10 @@ pub(super) async fn findings(places: &Places, clean: bool) -> Vec<Finding> {
     if !folder.exists() || !places.project.join(".git").exists() {
         return Vec::new();
     }
-    let tasks = tasks(places).await;
+    // Without knowing which tasks go on, nothing is touched.
+    let Some(tasks) = tasks(places).await else {
+        return vec![Finding::new(WHAT, Health::Bad, "which tasks there are could not be read, so nothing is said of their worktrees")];
+    };
     let (yard, home) = (worktrees(places), places.project.clone());
     let looked = tokio::task::spawn_blocking(move || look(&yard, &home, &tasks, clean)).await;
     let mut findings = match looked {
@@ -38,20 +41,29 @@ pub(super) async fn findings(places: &Places, clean: bool) -> Vec<Finding> {
 }
 
 /// The tasks of this project, by what their worktrees are called.
-async fn tasks(places: &Places) -> HashMap<String, Summary> {
-    let Ok(Some(client)) = asks::client(places) else { return HashMap::new() };
-    let all = client.sessions().await.unwrap_or_default();
-    all.into_iter().map(|task| (Worktrees::slug(task.session.as_str()), task)).collect()
+async fn tasks(places: &Places) -> Option<HashMap<String, Summary>> {
+    let all = match asks::client(places).ok()? {
+        Some(client) => client.sessions().await.ok()?,
+        None => Vec::new(),
+    };
+    Some(all.into_iter().map(|task| (Worktrees::slug(task.session.as_str()), task)).collect())
 }
 
 fn look(yard: &Worktrees, home: &Path, tasks: &HashMap<String, Summary>, clean: bool) -> Result<Vec<Finding>, String> {
-    let leftovers = yard.leftovers(home)?;
+    let mut leftovers: Vec<(Leftover, Standing)> = yard
+        .leftovers(home)?
+        .into_iter()
+        .map(|leftover| (standing(&leftover, tasks), leftover))
+        .map(|(stands, leftover)| (leftover, stands))
+        .collect();
+    leftovers.retain(|(_, stands)| !matches!(stands, Standing::InUse));
+    let count = leftovers.len();
     let mut findings = Vec::new();
-    for leftover in leftovers.iter().take(NAMED_MAX) {
-        findings.push(match standing(leftover, tasks) {
+    for (leftover, stands) in leftovers.iter().take(if clean { count } else { NAMED_MAX }) {
+        findings.push(match stands {
             Standing::InUse => continue,
-            Standing::Work(words) => Finding::new(WHAT, Health::Note, words),
-            Standing::Waste if clean => match yard.clean(home, leftover) {
+            Standing::Work(words) => Finding::new(WHAT, Health::Note, words.clone()),
+            Standing::Waste if clean => match at_rest(yard, leftover).and_then(|_alone| yard.clean(home, leftover)) {
                 Ok(notes) => {
                     let notes = if notes.is_empty() { String::new() } else { format!(" ({})", notes.join("; ")) };
                     Finding::new(WHAT, Health::Good, format!("cleaned: {}{notes}", leftover.place))
@@ -63,11 +75,16 @@ fn look(yard: &Worktrees, home: &Path, tasks: &HashMap<String, Summary>, clean: 
             }
         });
     }
-    if NAMED_MAX < leftovers.len() {
-        let more = leftovers.len() - NAMED_MAX;
+    if !clean && NAMED_MAX < count {
+        let more = count - NAMED_MAX;
         findings.push(Finding::new(WHAT, Health::Note, format!("and {more} more; clean these first")));
     }
     Ok(findings)
+}
+
+/// A task may have begun since the list was made.
+fn at_rest(yard: &Worktrees, leftover: &Leftover) -> Result<Option<Presence>, String> {
+    yard.find(&leftover.slug)?.map(|worktree| yard.alone(&worktree)).transpose()
 }
 
 enum Standing {

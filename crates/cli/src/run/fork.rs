@@ -56,6 +56,9 @@ pub(crate) async fn fork(id: &str, at: Option<u64>, how: How) -> Result<Exit, Fa
 impl Desk {
     /// A session that goes on from a step of another one: with these words, or with those that come later.
     pub(super) async fn branch(self, source: &Summary, at: Option<u64>, entry: Option<Entry>) -> Result<Exit, Failure> {
+        if source.kind == Some(Kind::Internal) {
+            return Err(Failure::usage(format!("{} is internal work: fork the session it is about", source.session)));
+        }
         let unreadable = |error| open_failure(OpenError::from(error));
         let log = self.hub.world().log.clone();
         let mut records: Vec<Record> = Vec::new();

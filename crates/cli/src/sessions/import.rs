@@ -12,7 +12,7 @@ use std::{collections::HashSet, future::poll_fn, path::Path, sync::Arc, task::Po
 use posse_engine::{World, content_hash, read_all};
 use posse_session::{
     Append, AppendError, BatchId, BoxFuture, By, Command, EVENT_BYTES_MAX, Event, Given, Hash, Hold, INLINE_BYTES_MAX, LeaseError, Record,
-    Rules, Seq, Session, SessionId, Summary, Text,
+    Report, Rules, Seq, Session, SessionId, Summary, Text,
 };
 
 use self::file::{Imported, Tree};
@@ -197,6 +197,10 @@ impl Importer<'_> {
         if !session.is_settled() {
             changed.ended += 1;
             draft.decide(Command::Interrupt { by: By::User, hold: Hold::StoppedByUser, partial: Text::default() }, &given);
+        }
+        for task in session.releases() {
+            let words = "it was not imported".to_owned();
+            draft.decide(Command::Report(Report::Released { task: task.clone(), removed: false, words }), &given);
         }
         for ask in granted(id, records) {
             changed.revoked += 1;

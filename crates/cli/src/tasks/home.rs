@@ -109,7 +109,12 @@ pub(super) async fn diff(id: &str, stat: bool, format: Listing) -> Result<Exit, 
     if stat {
         diff.files.iter().for_each(|file| to_stdout(&safe(&stat_line(file))));
     } else {
-        to_stdout(String::from_utf8_lossy(&diff.text).trim_end_matches('\n'));
+        // An agent wrote it: on a terminal none of it is a command to the terminal.
+        let text = String::from_utf8_lossy(&diff.text);
+        let is_terminal = std::io::IsTerminal::is_terminal(&std::io::stdout());
+        for line in text.lines() {
+            if is_terminal { to_stdout(&safe(line)) } else { to_stdout(line) }
+        }
     }
     if diff.cut {
         to_stderr(&format!("posse: the rest is too long to show; look at it in {}", found.worktree.path));
@@ -147,14 +152,22 @@ pub(super) async fn merge(ids: &[String], onto: Option<&str>, keep: bool, format
         let after = if keep { After::Keep } else { After::Release };
         let (worktrees, worktree, provenance) = (found.worktrees.clone(), found.worktree.clone(), found.provenance());
         let branch = if let Onto::Branch(branch) = &onto { branch.clone() } else { String::new() };
-        let merged = at_work(move || worktrees.merge(&worktree, &onto, &provenance, after)).await?;
+        let merged: Result<Merged, MergeError> = at_work(move || {
+            let alone = worktrees.alone(&worktree)?;
+            let merged = worktrees.merge(&worktree, &onto, &provenance, after, None)?;
+            if merged.released {
+                alone.retire();
+            }
+            Ok(merged)
+        })
+        .await?;
         let row = match &merged {
             Ok(merged) => {
                 found.tell(merged.files.iter().map(|file| file.path.clone()).collect(), branch.clone(), false).await;
                 told_merged(found, merged, &branch, format)
             }
             Err(error) => {
-                if *error != MergeError::NothingNew {
+                if !error.is_nothing_new() {
                     exit = Exit::Failed;
                 }
                 told_refused(found, error, format)
@@ -189,7 +202,8 @@ fn told_refused(found: &Found, error: &MergeError, format: Listing) -> Value {
     let (status, conflicts): (&str, &[Conflict]) = match error {
         MergeError::NothingNew => ("nothing new", &[]),
         MergeError::Conflicts(conflicts) => ("conflict", conflicts),
-        MergeError::Stale(_) | MergeError::Failed(_) => ("failed", &[]),
+        MergeError::Noted { .. } if error.is_nothing_new() => ("nothing new", &[]),
+        MergeError::Stale(_) | MergeError::Failed(_) | MergeError::Unjudged(_) | MergeError::Noted { .. } => ("failed", &[]),
     };
     if format == Listing::Text {
         to_stderr(&safe(&format!("posse: {task}  {}: {error}", found.about())));
@@ -224,27 +238,40 @@ pub(super) async fn discard(ids: &[String], format: Listing) -> Result<Exit, Fai
         found.at_rest()?;
         all.push(found);
     }
-    let mut rows = Vec::new();
+    let (mut rows, mut exit) = (Vec::new(), Exit::Done);
     for found in &all {
         let (worktrees, worktree) = (found.worktrees.clone(), found.worktree.clone());
-        let left = at_work(move || worktrees.discard(&worktree)).await?.map_err(Failure::failed)?;
+        let gone = at_work(move || {
+            let alone = worktrees.alone(&worktree)?;
+            let left = worktrees.discard(&worktree)?;
+            alone.retire();
+            Ok::<_, String>(left)
+        })
+        .await?;
+        let left = match gone {
+            Ok(left) => left,
+            Err(words) => {
+                to_stderr(&safe(&format!("posse: {}  {}: {words}", found.task.session, found.about())));
+                rows.push(json!({"task": found.task.session, "status": "failed", "words": words}));
+                exit = Exit::Failed;
+                continue;
+            }
+        };
         found.tell(Vec::new(), String::new(), true).await;
         if format == Listing::Text {
-            to_stdout(&safe(&format!(
-                "{}  {}: thrown away, {} changed files and {} commits of {}",
-                found.task.session,
-                found.about(),
-                left.files,
-                left.commits,
-                left.branch
-            )));
+            let count = |number: u64, one: &str| format!("{number} {one}{}", if number == 1 { "" } else { "s" });
+            let (files, commits) = (count(left.files, "changed file"), count(left.commits, "commit"));
+            to_stdout(&safe(&format!("{}  {}: thrown away, {files} and {commits} of {}", found.task.session, found.about(), left.branch)));
+            if !left.unknown.is_empty() {
+                to_stderr(&safe(&format!("posse: {}", left.unknown)));
+            }
         }
         rows.push(json!({"task": found.task.session, "status": "discarded", "files": left.files, "commits": left.commits}));
     }
     if format == Listing::Json {
         to_stdout(&Value::from(rows).to_string());
     }
-    Ok(Exit::Done)
+    Ok(exit)
 }
 
 /// Which task wrote which lines, as of when they were brought home.

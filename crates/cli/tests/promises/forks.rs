@@ -181,7 +181,7 @@ fn a_fork_is_a_task_in_the_tree_and_goes_on_by_its_id() {
     let shown = run_json(&world, &["go"], 0);
     let forks = forks_in(&shown);
     assert_eq!(forks.len(), 1, "{shown:#}");
-    assert_eq!((&forks[0]["agent"], &forks[0]["title"]), (&json!("fork"), &json!("fork go left (fork)")));
+    assert_eq!((&forks[0]["agent"], &forks[0]["title"]), (&json!("fork"), &json!("fork go left (@fork subagent)")));
     assert_eq!((&forks[0]["steps"], &forks[0]["usage"]["input"]), (&json!(2), &json!(1_100)));
     assert!(shown["result"].as_str().unwrap().starts_with("went on with: and more"), "{shown:#}");
     let listed = world.posse(&["tasks", "--format", "json"]).expect_code(0).json();

@@ -255,3 +255,36 @@ fn doctor_lists_and_cleans_what_is_left_over() {
     assert_eq!(after.iter().filter(|check| check["words"].as_str().unwrap().contains("posse tasks merge ses_")).count(), 3, "{after:#?}");
     assert_eq!(traces(&world.project), (4, 3), "work is never cleaned");
 }
+
+/// Twenty workers in twenty worktrees, five of them on lines that others have changed: every change lands or is told as a conflict, none is lost.
+#[test]
+fn twenty_workers_lose_nothing() {
+    const WORKERS: usize = 20;
+    const LINES: usize = 15;
+    let lines: String = (0..LINES * 4).map(|line| format!("line {line}\n")).collect();
+    let world = World::with().file("list.txt", &lines).script(|seen: &Seen| match (prompt(seen), seen.steps()) {
+        ("go", 0) => Answer::calls((0..WORKERS).map(|worker| isolated(&format!("w{worker}")))),
+        ("go", _) => Answer::text("all have worked"),
+        (name, 0) => {
+            let worker: usize = name[1..].parse().unwrap();
+            Answer::calls([replace("list.txt", &format!("^line {}$", worker % LINES * 4), &format!("{name} was here"))])
+        }
+        (_, _) => Answer::text("done"),
+    });
+    world.run(&["go"]).expect_code(0);
+    assert_eq!(traces(&world.project), (1 + WORKERS, WORKERS));
+    let names: Vec<String> = (0..WORKERS).map(|worker| format!("w{worker}")).collect();
+    let args: Vec<&str> = ["tasks", "merge", "--format", "json"].into_iter().chain(names.iter().map(String::as_str)).collect();
+    let told = world.posse(&args).expect_code(1).json();
+    for (worker, row) in told.as_array().unwrap().iter().enumerate() {
+        let late = LINES <= worker;
+        assert_eq!(row["status"], if late { "conflict" } else { "merged" }, "w{worker}: {row}");
+        let said = if late { row["conflicts"][0]["hunks"][0]["text"].as_str().unwrap().to_owned() } else { world.read("list.txt") };
+        assert!(said.contains(&format!("w{worker} was here")), "w{worker}: {said}");
+    }
+    // Whoever was in conflict has its work where it was.
+    assert_eq!(traces(&world.project), (1 + WORKERS - LINES, WORKERS - LINES));
+    for worker in LINES..WORKERS {
+        assert!(world.posse(&["tasks", "diff", &format!("w{worker}")]).expect_code(0).out.contains(&format!("+w{worker} was here")));
+    }
+}

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::{
     background::{Gate, LONG, launch, soon},
-    support::{Answer, Done, Seen, World},
+    support::{Answer, Api, Done, Seen, World},
 };
 
 /// The last words of the user's side.
@@ -55,14 +55,33 @@ fn internal(shown: &Value) -> Vec<(String, String)> {
     all.filter(|entry| entry["kind"] == "internal").map(|entry| (word(entry, "agent"), word(entry, "status"))).collect()
 }
 
-/// CC-214: the answer alone is on stdout, and the conversation goes on as if nobody had asked, byte for byte.
+/// CC-214: whatever the provider, the next request is the same with a question and without.
 #[test]
 fn cc_214_a_side_question_leaves_the_conversation_as_it_is() {
+    for api in [Api::Anthropic, Api::OpenAi, Api::Responses, Api::Gemini] {
+        let world = World::with().api(api).script(|seen: &Seen| match is_side(seen) {
+            true => Answer::text("Because of b."),
+            false => Answer::text(&format!("answer {}", seen.steps())),
+        });
+        let begin = || session_of(&world.run(&["--format", "json", "go"]).expect_code(0));
+        let (asked_about, plain) = (begin(), begin());
+        world.posse(&["side", "-s", &asked_about, "why b?"]).expect_code(0);
+        let go_on = |id: &str| {
+            world.run(&["-s", id, "go on"]).expect_code(0);
+            String::from_utf8_lossy(&world.model.last().body).replace(id, "ID")
+        };
+        assert_eq!(go_on(&asked_about), go_on(&plain), "{api:?}: not a byte differs");
+    }
+}
+
+/// CC-214: the answer alone is on stdout; the tools are in the request, which begins like the conversation's.
+#[test]
+fn cc_214_a_side_question_is_answered_from_the_conversation() {
     let world = World::new(|seen: &Seen| match is_side(seen) {
         true => Answer::text("Because of b.").usage(100, 10, 0, 0),
         false => Answer::text(&format!("answer {}", seen.steps())),
     });
-    let (asked_about, plain) = (session_of(&world.run(&["--format", "json", "go"])), session_of(&world.run(&["--format", "json", "go"])));
+    let asked_about = session_of(&world.run(&["--format", "json", "go"]));
     let done = world.posse(&["side", "-s", &asked_about, "why", "b?"]).expect_code(0);
     assert_eq!((done.out.as_str(), done.err.as_str()), ("Because of b.\n", ""));
     let side = world.model.last();
@@ -70,10 +89,6 @@ fn cc_214_a_side_question_leaves_the_conversation_as_it_is() {
     let before = world.model.requests()[0].body.clone();
     let shared = before.iter().zip(&side.body).take_while(|(one, other)| one == other).count();
     assert!(before.len() * 9 / 10 < shared, "{shared} of {}", before.len());
-    world.run(&["-s", &asked_about, "go on"]).expect_code(0);
-    let with = world.model.last().body.clone();
-    world.run(&["-s", &plain, "go on"]).expect_code(0);
-    assert_eq!(String::from_utf8_lossy(&with), String::from_utf8_lossy(&world.model.last().body), "not a byte differs");
     // It is in the costs and in the tree, and not among the sessions.
     let shown = world.run(&["-s", &asked_about, "--format", "json", "and on"]).expect_code(0).json();
     assert_eq!(internal(&shown), [("side".to_owned(), "completed".to_owned())]);
@@ -268,6 +283,29 @@ fn cc_213_a_draft_is_at_hand_for_what_was_foreseen() {
     let plain = session_of(&world.run(&["--format", "json", "go"]).expect_code(0));
     world.run(&["-s", &plain, "do something else"]).expect_code(0);
     assert_eq!(body(&with), body(&world.model.last()), "not a byte differs");
+}
+
+/// An answer is printed when it is there, once, whatever posse still does beside it.
+#[test]
+fn an_answer_is_printed_before_what_is_done_beside_it_ends() {
+    for at_terminal in [false, true] {
+        let gate = Gate::default();
+        let held = gate.clone();
+        let world = World::with().config("internal", json!({"suggest": true})).script(move |seen: &Seen| {
+            if is_guess(seen) {
+                held.pass();
+            }
+            guesser(seen)
+        });
+        let run = if at_terminal { world.command(&["run", "go"]).at_terminal().running } else { world.start(&["run", "go"]) };
+        assert!(run.wait_for_out("all done\n", LONG), "the answer is there");
+        soon("somebody guesses", || (asked(&world) == 1).then_some(()));
+        assert!(run.wait_for_err("posse's own work beside it", LONG), "{}", run.err_so_far());
+        gate.open();
+        let done = run.wait(LONG).expect_code(0);
+        assert_eq!(done.out, "all done\n", "once");
+        assert_eq!(done.err.contains("next: run the tests"), at_terminal, "{}", done.err);
+    }
 }
 
 /// Ctrl-C, and not wanting to wait, end what is done beside an answer: it was given, and nothing comes back later.
@@ -491,18 +529,16 @@ fn cc_005_the_kinds_of_forks_are_told_apart() {
         .script(|seen: &Seen| match seen.steps() {
             _ if is_guess(seen) => Answer::text("run the tests"),
             _ if seen.user_texts().iter().any(|text| text.contains("<fork-boilerplate>")) => Answer::text("forked"),
-            0 if prompt_is(seen, "go") => Answer::call("agent", json!({"description": "a fork", "prompt": "left", "subagent_type": "fork"})),
+            0 if prompt_is(seen, "go") => {
+                Answer::call("agent", json!({"description": "a fork", "prompt": "left", "subagent_type": "fork"}))
+            }
             _ => Answer::text("all done"),
         });
     let id = session_of(&world.run(&["--format", "json", "go"]).expect_code(0));
     let lines = world.run(&["-s", &id, "--format", "stream-json", "/look"]).expect_code(0).lines();
     let nodes = world.posse(&["sessions", "tree", &id, "--format", "json"]).expect_code(0).json();
-    let kinds: Vec<(&str, &str)> = nodes
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|node| (node["kind"].as_str().unwrap(), node["agent"].as_str().unwrap()))
-        .collect();
+    let kinds: Vec<(&str, &str)> =
+        nodes.as_array().unwrap().iter().map(|node| (node["kind"].as_str().unwrap(), node["agent"].as_str().unwrap())).collect();
     let count = |kind: &str| kinds.iter().filter(|(known, _)| *known == kind).count();
     assert_eq!((count("root"), count("fork"), count("task"), count("internal")), (1, 1, 1, 2), "{kinds:?}");
     // Internal work is no task of anybody: no call started it, and no notice tells of its end.

@@ -145,7 +145,7 @@ fn unknown_keys_are_warnings_with_a_near_match() {
         ]
     );
     let later: Vec<String> = world.load().unwrap().later.iter().map(|later| later.key.clone()).collect();
-    assert_eq!(later.len(), 12, "{later:?}");
+    assert_eq!(later.len(), 11, "{later:?}");
     let neighbour = World::new().file("home/.config/opencode/opencode.json", r#"{"theme": "x", "modle": "y", "share": "auto"}"#);
     assert_eq!(neighbour.warnings(), [""; 0], "another program's keys are its own business");
 }

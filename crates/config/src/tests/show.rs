@@ -27,6 +27,7 @@ fn every_value_is_shown_with_its_origin_and_no_secret() {
         "permission.doom_loop.* = ask (built-in)",
         "permission.external_directory.* = ask (built-in)",
         "permission.private_address.* = ask (built-in)",
+        "permission.task_merge.* = ask (built-in)",
         "permission.read.* = allow (built-in)",
         "permission.read.*.env = ask (built-in)",
         "permission.read.*.env.* = ask (built-in)",

@@ -15,13 +15,13 @@ use std::{
 use posse_engine::{Handle, Hub, Lanes, OpenError, Outfit, Outfits, Ulids, World};
 use posse_models::{Scripted, ScriptedReply, Seen};
 use posse_session::{
-    Asking, Birth, Block, BoxFuture, CallId, Clock, Command, CommandLine, Entry, EntryId, Event, Forks, Head, Hook, Isolation, Kind, Left,
-    Limits, Live, Log, Look, Message, Mode, Model, ModelError, ModelFacts, Outcome, Outputs, Process, Progress, Recipe, Record, Reply,
-    Request, Role, Rules, Session, SessionId, SpawnError, Summary, Timestamp, To, Tool, ToolCall, ToolContext, ToolSpec, Touch, Workspace,
-    Worktree,
+    Asking, Birth, Block, BoxFuture, CallId, Clock, Command, CommandLine, Entry, EntryId, Event, FORK, Forks, Head, Hook, Isolation, Kind,
+    Left, Limits, Live, Log, Look, Message, Mode, Model, ModelError, ModelFacts, Outcome, Outputs, Process, Progress, Recipe, Record,
+    Reply, Request, Role, Rules, Session, SessionId, SpawnError, Summary, Timestamp, To, Tool, ToolCall, ToolContext, ToolSpec, Touch,
+    Workspace, Worktree,
 };
 use posse_store::{Fault, Memory};
-use posse_tools::{Callable, Delegation, Dialect, FORK, Standing, Switches, messengers};
+use posse_tools::{Callable, Delegation, Dialect, Standing, Switches, messengers};
 use serde_json::{Value, json};
 
 /// The wall clock follows tokio's, so that paused time is everybody's time.
@@ -335,12 +335,12 @@ impl Outfits for Same {
         })
     }
 
-    fn ensure_worktree<'a>(&'a self, worktree: &'a Worktree) -> BoxFuture<'a, Result<(), String>> {
+    fn ensure_worktree<'a>(&'a self, worktree: &'a Worktree) -> BoxFuture<'a, Result<Box<dyn Send + Sync>, String>> {
         Box::pin(async move {
             let Some(yard) = &self.yard else { return Err("there is no yard".to_owned()) };
             yard.note(format!("ensure {}", worktree.path));
             yard.there.lock().unwrap().insert(worktree.path.clone(), worktree.clone());
-            Ok(())
+            Ok(Box::new(()) as Box<dyn Send + Sync>)
         })
     }
 
@@ -589,6 +589,7 @@ impl Office {
             initial: None,
             delegation: self.dialect.tool().into(),
             expander: self.expander.clone(),
+            presence: None,
         }
     }
 

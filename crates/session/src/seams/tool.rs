@@ -234,6 +234,11 @@ pub trait Tool: Send + Sync {
     /// May resolve paths; must not change anything.
     fn look(&self, input: &Value, workspace: &dyn Workspace) -> Result<Look, String>;
 
+    /// Whether a look takes long enough to be in the way of others: git is asked, say.
+    fn looks_slowly(&self) -> bool {
+        false
+    }
+
     /// Runs to an outcome. When told to stop, ends within three seconds as `Cancelled` with what there is.
     fn run<'a>(&'a self, call: &'a ToolCall, context: &'a ToolContext) -> BoxFuture<'a, Outcome>;
 

@@ -4,7 +4,7 @@
 //! not at all: conflicts are told by file and place, and nothing is changed then.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     path::Path,
     sync::{Arc, Mutex, PoisonError},
 };
@@ -18,7 +18,7 @@ use crate::{
     change::{Before, patch},
     paths::Place,
     text::{small, title},
-    worktree::{After, Conflict, MergeError, Merged, Onto, Provenance, Worktrees},
+    worktree::{After, Conflict, DiffFile, MergeError, Merged, Onto, Provenance, Worktrees},
 };
 
 const ONTO: Parameter = Parameter::new("onto", &["branch"]);
@@ -44,6 +44,8 @@ pub(super) struct TaskMerge {
     worktrees: Arc<Worktrees>,
     /// What the verdict on a task was about, until it is merged.
     judged: Mutex<HashMap<String, Vec<Touch>>>,
+    /// Several calls of one reply are merged in the order in which they were written.
+    order: tokio::sync::Mutex<()>,
 }
 
 /// What a call wants.
@@ -67,7 +69,7 @@ impl TaskMerge {
             "required": ["task_id"]
         });
         let spec = ToolSpec { name: name.into(), description: description.into(), schema };
-        Self { name, spec, worktrees: worktrees.clone(), judged: Mutex::default() }
+        Self { name, spec, worktrees: worktrees.clone(), judged: Mutex::default(), order: Default::default() }
     }
 
     fn wanted(&self, input: &Value) -> Result<Wanted, String> {
@@ -89,17 +91,22 @@ impl TaskMerge {
         }
         Ok(worktree)
     }
+}
 
-    /// What a merge would touch: this task, and every file it has changed.
-    fn touches(&self, wanted: &Wanted, worktree: &Worktree, workspace: &dyn Workspace) -> Result<(Vec<Touch>, usize), String> {
-        let files = self.worktrees.diff(worktree)?.files;
-        let mut touches = vec![Touch::new(KEY, &wanted.task)];
-        for file in files.iter().flat_map(|file| std::iter::once(&file.path).chain(&file.from)) {
-            touches.extend(Place::of(workspace, &workspace.root().join(file).to_string_lossy())?.edit_touches());
-        }
-        touches.dedup();
-        Ok((touches, files.len()))
+/// What a merge would touch: this task, and every file it has changed.
+fn touches(
+    worktrees: &Worktrees,
+    task: &str,
+    worktree: &Worktree,
+    workspace: &dyn Workspace,
+) -> Result<(Vec<Touch>, Vec<DiffFile>), String> {
+    let files = worktrees.diff(worktree)?.files;
+    let mut touches = vec![Touch::new(KEY, task)];
+    for file in files.iter().flat_map(|file| std::iter::once(&file.path).chain(&file.from)) {
+        touches.extend(Place::of(workspace, &workspace.root().join(file).to_string_lossy())?.edit_touches());
     }
+    touches.dedup();
+    Ok((touches, files))
 }
 
 impl Tool for TaskMerge {
@@ -110,10 +117,14 @@ impl Tool for TaskMerge {
     fn look(&self, input: &Value, workspace: &dyn Workspace) -> Result<Look, String> {
         let wanted = self.wanted(input)?;
         let worktree = self.worktree(&wanted.task, workspace)?;
-        let (touches, files) = self.touches(&wanted, &worktree, workspace)?;
+        let (touches, files) = touches(&self.worktrees, &wanted.task, &worktree, workspace)?;
         self.judged.lock().unwrap_or_else(PoisonError::into_inner).insert(wanted.task.clone(), touches.clone());
-        let title = title(&format!("{}: {}", wanted.task, counted(files)));
+        let title = title(&format!("{}: {}", wanted.task, counted(files.len())));
         Ok(Look { touches, repeatable: false, title, ..Look::default() })
+    }
+
+    fn looks_slowly(&self) -> bool {
+        true
     }
 
     fn run<'a>(&'a self, call: &'a ToolCall, context: &'a ToolContext) -> BoxFuture<'a, Outcome> {
@@ -123,6 +134,7 @@ impl Tool for TaskMerge {
 
 impl TaskMerge {
     async fn merge(&self, input: &Value, context: &ToolContext) -> Result<Outcome, String> {
+        let _order = self.order.lock().await;
         let wanted = self.wanted(input)?;
         let view = context.delegate.list().await?.into_iter().find(|view| view.task.as_str() == wanted.task);
         let view = view.ok_or_else(|| format!("`{}` is no task of yours, so you cannot bring its work home.", wanted.task))?;
@@ -130,15 +142,22 @@ impl TaskMerge {
             return Err(format!("The task {} is still at work. Wait for its end, or stop it, before you bring its work home.", view.task));
         }
         let worktree = self.worktree(&wanted.task, &*context.workspace)?;
-        let (touches, _) = self.touches(&wanted, &worktree, &*context.workspace)?;
         let judged = self.judged.lock().unwrap_or_else(PoisonError::into_inner).remove(&wanted.task);
-        if judged.is_some_and(|judged| judged != touches) {
-            return Err(format!("What {} has changed is not what it was when this call was judged. Call again.", wanted.task));
-        }
+        let (workspace, task) = (context.workspace.clone(), wanted.task.clone());
         let (worktrees, provenance) = (self.worktrees.clone(), provenance(&view));
         let merging = tokio::task::spawn_blocking(move || {
-            let merged = worktrees.merge(&worktree, &wanted.onto, &provenance, After::Release)?;
+            // A message may wake it meanwhile.
+            let alone = worktrees.alone(&worktree)?;
+            let (touches, files) = touches(&worktrees, &task, &worktree, &*workspace)?;
+            if judged.is_some_and(|judged| judged != touches) {
+                return Err(format!("What {task} has changed is not what it was when this call was judged. Call again.").into());
+            }
+            let paths: BTreeSet<String> = files.into_iter().flat_map(|file| std::iter::once(file.path).chain(file.from)).collect();
+            let merged = worktrees.merge(&worktree, &wanted.onto, &provenance, After::Release, Some(&paths))?;
             let patches = if wanted.onto == Onto::Home { patches(&worktrees, &worktree, &merged) } else { Vec::new() };
+            if merged.released {
+                alone.retire();
+            }
             Ok((merged, patches))
         });
         let merged: Result<_, MergeError> = merging.await.map_err(|error| format!("the merge broke off: {error}"))?;

@@ -4,13 +4,13 @@
 //! yet is refused in words rather than left out in silence.
 
 use posse_session::{
-    BoxFuture, Errand, Forks, Isolation, Launch, Look, Outcome, TaskEnd, TaskView, Tool, ToolCall, ToolContext, ToolSpec, Touch, Workspace,
-    key_of,
+    BoxFuture, Errand, FORK, Forks, Isolation, Launch, Look, Outcome, TaskEnd, TaskView, Tool, ToolCall, ToolContext, ToolSpec, Touch,
+    Workspace, key_of,
 };
 use serde_json::Value;
 
 use super::{
-    Callable, Dialect, FORK, Standing, Switches, claude, opencode, posse,
+    Callable, Dialect, Standing, Switches, claude, opencode, posse,
     roster::{GENERAL, Roster},
     words,
 };

@@ -399,7 +399,11 @@ impl Judge<'_> {
             for words in programs::hazard(program, filled).into_iter().chain(git) {
                 ask(words);
             }
-            self.places_named(program, filled, scope, reasons);
+            if program == "git" {
+                self.filled_git(arguments, scope, reasons);
+            } else {
+                self.places_named(program, filled, scope, reasons);
+            }
         }
         self.evaluated(program, arguments, scope);
         if program == "git" {
@@ -427,6 +431,16 @@ impl Judge<'_> {
         self.written_files(program, arguments, scope);
         self.written_settings(arguments, scope);
         self.repository_uses(arguments, scope);
+    }
+
+    /// Git's words with all their values. A global option has one of them at a time, and right behind stands the subcommand.
+    fn filled_git(&mut self, arguments: &[Word], scope: &Scope, reasons: &mut Vec<Reason>) {
+        let texts: Vec<String> = arguments.iter().map(Word::text).collect();
+        let (globals, rest) = arguments.split_at(git::globals_end(&texts));
+        if let Some(rest) = self.with_known_values(rest, scope) {
+            let words = [resolved(globals, scope, self.surroundings), rest].concat();
+            self.places_named("git", &words, scope, reasons);
+        }
     }
 
     /// The words with the values this line gave their variables, every one that is possible; nothing if it gave none.

@@ -79,6 +79,29 @@ const SUBCOMMANDS: &[&str] = &[
     "sh-setup",
 ];
 
+/// Git's own subcommands that leave alone what worktrees share, or whose words say what they do to it (see `repository`).
+///
+/// Not here are those that change it whatever their words are (`gc`), that serve it to others (`daemon`), and git's inner
+/// helpers. Nobody can give one of these names another meaning; any other may be an alias or a program on the PATH.
+const OWN_SUBCOMMANDS: &str = "
+    add am annotate apply archive backfill bisect blame branch bugreport bundle cat-file check-attr check-ignore check-mailmap
+    check-ref-format checkout checkout-index cherry cherry-pick clean clone column commit commit-graph commit-tree config
+    count-objects credential credential-cache credential-store describe diagnose diff diff-files diff-index diff-pairs diff-tree
+    difftool fast-export fetch fetch-pack fmt-merge-msg for-each-ref format-patch fsck fsck-objects get-tar-commit-id grep
+    hash-object help hook imap-send index-pack init init-db interpret-trailers last-modified lfs log ls-files ls-remote ls-tree
+    mailinfo mailsplit merge merge-base merge-file merge-index merge-octopus merge-one-file merge-ours merge-recursive
+    merge-resolve merge-subtree merge-tree mergetool mktag mktree mv name-rev notes pack-objects pack-redundant patch-id pickaxe
+    pull push quiltimport range-diff read-tree rebase reflog refs remote replace repo request-pull rerere reset restore rev-list
+    rev-parse revert rm send-email send-pack shortlog show show-branch show-index show-ref sparse-checkout stage stash status
+    stripspace submodule switch symbolic-ref tag unpack-file unpack-objects update-index update-ref upload-archive upload-pack
+    var verify-commit verify-pack verify-tag version whatchanged worktree write-tree
+";
+
+/// Whether this is git's own, and does nothing to what worktrees share but what its words say.
+pub(super) fn is_own_subcommand(name: &str) -> bool {
+    OWN_SUBCOMMANDS.split_ascii_whitespace().any(|own| own == name)
+}
+
 /// How many words before the subcommand, and whether one of them is a hazard.
 fn globals(texts: &[String]) -> (usize, Option<String>) {
     let mut hazard = None;
@@ -254,13 +277,14 @@ pub(super) fn written_settings(arguments: &[Word]) -> Option<(Settings, bool)> {
     };
     let action = |text: &&String| matches!(text.as_str(), "set" | "unset");
     let name = rest.iter().filter(|text| !text.starts_with('-')).find(|text| !action(text)).map(|text| text.to_ascii_lowercase());
-    let is_harmless = |name: &String| {
-        let known = |setting: &&str| if setting.ends_with('.') { name.starts_with(setting) } else { name == setting };
-        HARMLESS_SETTINGS.iter().any(known)
-    };
     // Sections, editors and files hold more than one name.
     let one = !rest.iter().any(|text| text.contains("section") || text.starts_with("--e") || matches!(text.as_str(), "-e" | "edit"));
-    Some((which, !(one && name.as_ref().is_some_and(is_harmless))))
+    Some((which, !(one && name.as_deref().is_some_and(is_harmless_setting))))
+}
+
+/// Whether nothing runs and nothing is read from elsewhere because of this setting, whatever its value is.
+pub(super) fn is_harmless_setting(name: &str) -> bool {
+    HARMLESS_SETTINGS.iter().any(|setting| if setting.ends_with('.') { name.starts_with(setting) } else { name == *setting })
 }
 
 /// `git config` that only shows. Writing `.git/config` is writing a protected file.

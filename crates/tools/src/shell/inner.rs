@@ -304,7 +304,7 @@ impl Judge<'_> {
             }
             Kind::Command if matches!(program, "jobs") && !has_short(&arguments[..starts.first], 'x') => {}
             Kind::Command if matches!(program, "xargs" | "gxargs") => {
-                let mut fed = scope.deeper();
+                let mut fed = scope.deeper().repeated();
                 let name = replaced(&texts[..starts.first]);
                 fed.more_arguments = name.is_none();
                 let filled = |word: &Word| match &name {
@@ -605,7 +605,7 @@ impl Judge<'_> {
         if let Some(start) = start {
             let end = arguments[start..].iter().position(|word| word.text() == ";").map_or(arguments.len(), |found| start + found);
             let inner = &arguments[start + 1..end];
-            let mut fed = scope.deeper();
+            let mut fed = scope.deeper().repeated();
             fed.more_arguments = true;
             self.nested(inner, &fed, &Around { piped: true, ..Around::default() });
         }
@@ -701,7 +701,7 @@ impl Judge<'_> {
         let end = texts.iter().position(|text| text.starts_with(":::")).unwrap_or(texts.len());
         let start = texts[..end].iter().position(|text| !text.starts_with('-')).unwrap_or(end);
         self.search_words(&texts[start..end]);
-        let mut fed = scope.deeper();
+        let mut fed = scope.deeper().repeated();
         fed.more_arguments = false;
         if start < end {
             self.shell_words(&arguments[start..end], &fed);

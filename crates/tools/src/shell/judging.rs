@@ -171,7 +171,7 @@ impl<'a> Judge<'a> {
     /// The same for a script that surely runs: the folders outside it leads to count too.
     pub(super) fn carried(&mut self, script: &str, scope: &Scope) {
         let keeps_places = std::mem::replace(&mut self.keeps_places, true);
-        self.denied_in(script, scope);
+        self.denied_in(script, &scope.repeated());
         self.keeps_places = keeps_places;
     }
 
@@ -422,6 +422,11 @@ impl<'a> Judge<'a> {
         } else {
             self.repository.push(used);
         }
+    }
+
+    /// What git was told to do in the words before.
+    pub(super) fn repository_so_far(&self) -> impl Iterator<Item = &RepositoryUse> {
+        self.repository.iter()
     }
 
     /// Whether a rule about folders outside the project allows this one; then it is no reason to ask.

@@ -2,7 +2,8 @@
 //!
 //! In a linked worktree all of that belongs to somebody else too, though no path in the line leads out. Here is only what
 //! git's words say, by subcommand; whether the folder is a linked worktree, which branch is its own and what is a branch
-//! at all is on the disk, and the business of `shell_line`. What is not known before it runs counts as shared.
+//! at all is on the disk, and the business of `shell_line`. What is not known before it runs counts as shared, and so does
+//! a subcommand that is not git's own: an alias or a program may do anything.
 
 use std::path::{Path, PathBuf};
 
@@ -33,27 +34,44 @@ pub(crate) enum Does {
     Move(String),
     /// Checks this out, if it is a branch: the next commit moves it.
     Enter(String),
+    /// Takes stashes off the stack: any from the newest on, so many at most, or as many as there are.
+    Unstash { until: Option<usize>, removes: bool },
     /// Goes to a folder or a repository that is not known before it runs.
     Leave,
 }
 
-/// Subcommands that change what every worktree of a repository shares, whatever their words are.
-const SHARED: &[&str] = &[
-    "cvsimport",
-    "fast-import",
-    "filter-branch",
-    "filter-repo",
-    "gc",
-    "maintenance",
-    "multi-pack-index",
-    "p4",
-    "pack-refs",
-    "prune",
-    "prune-packed",
-    "receive-pack",
-    "repack",
-    "svn",
-    "update-server-info",
+/// Settings that say where a name leads, which branches move along, or what is thrown away; a dot stands for a section.
+const SHARED_SETTINGS: &[&str] = &[
+    "alias.",
+    "branch.",
+    "core.worktree",
+    "extensions.",
+    "fetch.prunetags",
+    "gc.",
+    "include.",
+    "includeif.",
+    "init.templatedir",
+    "maintenance.",
+    "notes.rewriteref",
+    "push.",
+    "rebase.updaterefs",
+    "remote.",
+    "submodule.",
+];
+
+/// Of these, what people write on lines every day and what leads nowhere.
+const OWN_SETTINGS: &[&str] = &[
+    "branch.autosetupmerge=false",
+    "branch.sort",
+    "gc.auto=0",
+    "maintenance.auto=0",
+    "maintenance.auto=false",
+    "push.autosetupremote",
+    "push.default=current",
+    "push.default=nothing",
+    "push.default=simple",
+    "submodule.fetchjobs",
+    "submodule.recurse",
 ];
 
 /// Subcommands whose first operand says what they do, and the operands that change what is shared.
@@ -61,12 +79,11 @@ const SHARED_ACTIONS: &[(&str, &[&str])] = &[
     ("lfs", &["install", "uninstall", "prune", "migrate", "update"]),
     ("notes", &["add", "append", "copy", "edit", "remove", "merge", "prune"]),
     ("reflog", &["expire", "delete", "drop"]),
-    ("refs", &["migrate"]),
+    ("refs", &["migrate", "optimize"]),
     ("remote", &["add", "rename", "remove", "rm", "set-head", "set-branches", "set-url", "prune"]),
     // The mode itself is a setting of the repository.
     ("sparse-checkout", &["init", "set", "add", "reapply", "disable"]),
-    // The stack of stashes is one for all worktrees: what is put there and taken back stays, the rest may be anybody's.
-    ("stash", &["clear", "drop"]),
+    ("stash", &["clear", "export", "import"]),
     ("submodule", &["add", "init", "deinit", "sync", "set-url", "set-branch", "absorbgitdirs"]),
     ("worktree", &["add", "move", "remove", "prune", "lock", "unlock", "repair"]),
 ];
@@ -93,8 +110,16 @@ impl Judge<'_> {
     pub(super) fn repository_uses(&mut self, arguments: &[Word], scope: &Scope) {
         let in_place = scope.depth == 0 && !self.source().contains(['|', '>', '$', '`']);
         for does in uses(arguments, scope.more_arguments, in_place) {
+            let does = self.after_others(does, scope);
             self.repository(scope.cwds.clone(), does);
         }
+    }
+
+    /// The same after what this line took off the stack before: the second `git stash pop` takes what was the second stash.
+    fn after_others(&self, does: Does, scope: &Scope) -> Does {
+        let Does::Unstash { until, removes } = does else { return does };
+        let gone = self.repository_so_far().filter(|used| matches!(used.does, Does::Unstash { removes: true, .. })).count();
+        Does::Unstash { until: until.filter(|_| !scope.repeats).map(|until| until + gone), removes }
     }
 
     /// Where git runs after its `-C` options, one relative to the other, and its words without them.
@@ -145,8 +170,13 @@ impl Judge<'_> {
             program,
             "docker" | "docker-compose" | "gcloud" | "incus" | "kubectl" | "lxc" | "nerdctl" | "oc" | "podman" | "vagrant"
         );
+        // Behind other words it may be a name like any other, and what follows too: `npx jest git utils`.
+        let is_command = |at: &usize| {
+            let after = arguments.get(at + 1).filter(|word| !word.is_dynamic()).map(Word::text).filter(|text| !text.starts_with('-'));
+            arguments[..*at].iter().all(|word| word.text().starts_with('-')) || after.is_none_or(|name| git::is_own_subcommand(&name))
+        };
         let git = arguments.iter().position(|word| basename(&word.text()) == "git").filter(|_| !is_elsewhere);
-        if let Some(at) = git {
+        if let Some(at) = git.filter(is_command) {
             // The program itself is what the rules were made for; only the places count.
             self.places_named("git", &arguments[at + 1..], &scope.deeper(), &mut Vec::new());
         }
@@ -227,6 +257,8 @@ impl Judge<'_> {
             let anywhere = match name {
                 "GIT_CONFIG" | "GIT_CONFIG_GLOBAL" | "GIT_CONFIG_SYSTEM" => word.text() != "/dev/null",
                 "GIT_DIR" | "GIT_COMMON_DIR" => !word.is_dynamic() && !is_git_folder(&word.text()),
+                // `git init` copies hooks from there.
+                "GIT_TEMPLATE_DIR" => true,
                 _ => false,
             };
             if anywhere {
@@ -268,7 +300,7 @@ fn is_top(text: &str) -> bool {
 fn uses(arguments: &[Word], more_arguments: bool, in_place: bool) -> Vec<Does> {
     let texts: Vec<String> = arguments.iter().map(Word::text).collect();
     let first = git::globals_end(&texts);
-    let mut uses: Vec<Does> = texts[..first].iter().filter(|text| is_shared_setting(text)).map(|_| Does::Share).collect();
+    let mut uses: Vec<Does> = (0..first).filter_map(|at| setting(&arguments[..first], at)).collect();
     if (0..first).any(|at| leads_anywhere(&arguments[..first], at)) || (more_arguments && first == arguments.len()) {
         uses.push(Does::Leave);
     }
@@ -292,18 +324,20 @@ fn uses(arguments: &[Word], more_arguments: bool, in_place: bool) -> Vec<Does> {
         "fetch" | "pull" => uses.extend(fetch(&said)),
         "rebase" => uses.extend(rebase(&said)),
         "update-ref" => uses.extend(update_ref(&said)),
-        "symbolic-ref" if said.has("d", "delete") => uses.push(Does::Share),
-        "symbolic-ref" => uses.extend(said.operands.get(1).map(moved)),
+        "symbolic-ref" => uses.extend(symbolic_ref(&said)),
+        "stash" => uses.extend(stash(&said)),
         "bisect" if said.operand(0) == Some("reset") => uses.extend(said.operands.get(1).map(entered)),
         "config" if !git::reads_config(rest) => uses.push(Does::Share),
         "tag" if said.has("d", "delete") || said.has("f", "force") => uses.push(Does::Share),
         "replace" if !said.operands.is_empty() && !said.has("l", "list") => uses.push(Does::Share),
-        "init" if said.operands.is_empty() && ["template", "separate-git-dir", "shared"].iter().any(|long| said.has("", long)) => {
+        "init" | "init-db"
+            if said.operands.is_empty() && ["template", "separate-git-dir", "shared"].iter().any(|long| said.has("", long)) =>
+        {
             uses.push(Does::Share)
         }
         "submodule" if said.has("", "init") => uses.push(Does::Share),
         "rev-parse" if !in_place && prints_shared_path(rest) => uses.push(Does::Share),
-        _ if SHARED.contains(&name.as_str()) => uses.push(Does::Share),
+        _ if !git::is_own_subcommand(&name) => uses.push(Does::Share),
         _ => {}
     }
     let actions = SHARED_ACTIONS.iter().find(|(subcommand, _)| *subcommand == name).map(|(_, actions)| *actions).unwrap_or_default();
@@ -342,6 +376,7 @@ fn value_letters(subcommand: &str) -> &'static str {
         "push" => "o",
         "fetch" | "pull" => "josX",
         "rebase" => "sXxC",
+        "stash" => "m",
         "tag" => "muF",
         "update-ref" | "symbolic-ref" => "m",
         _ => "",
@@ -369,6 +404,7 @@ fn value_options(subcommand: &str) -> &'static [&'static str] {
         ],
         "rebase" => &["onto", "strategy", "strategy-option", "exec", "whitespace"],
         "notes" => &["ref"],
+        "stash" => &["message", "pathspec-from-file"],
         "tag" => &["message", "file", "local-user", "cleanup", "sort", "format"],
         _ => &[],
     }
@@ -521,14 +557,17 @@ fn push(said: &Said) -> Vec<Does> {
     refs.iter().filter(|name| !matches!(name.as_deref(), Some("HEAD" | "@"))).map(|name| moved(&name.as_deref().map(target))).collect()
 }
 
-/// `a:b` writes b; remote-tracking branches are there to be moved.
+/// `a:b` writes b, as an operand or as what `--refmap` makes of one; remote-tracking branches are there to be moved.
 fn fetch(said: &Said) -> Vec<Does> {
-    if said.has("", "stdin") || said.has("", "prune-tags") {
+    let prunes_tags = said.options.iter().any(|(name, _)| name == "P" || name.starts_with("prune-"));
+    if said.has("", "stdin") || prunes_tags {
         return vec![Does::Share];
     }
-    let refs = said.operands.iter().skip(1).filter(|name| name.as_ref().is_none_or(|name| name.contains(':') && !name.contains("://")));
-    let targets = refs.map(|name| name.as_deref().map(target));
-    targets
+    let is_map = |name: &str| 1 < name.len() && "refmap".starts_with(name);
+    let maps = said.options.iter().filter(|(name, _)| is_map(name)).map(|(_, value)| value.clone().flatten());
+    let refs = said.operands.iter().skip(1).cloned().chain(maps);
+    refs.filter(|name| name.as_ref().is_none_or(|name| name.contains(':') && !name.contains("://")))
+        .map(|name| name.as_deref().map(target))
         .filter(|name| name.as_ref().is_none_or(|name| !name.is_empty() && !name.starts_with("refs/remotes/")))
         .map(|name| moved(&name))
         .collect()
@@ -550,17 +589,73 @@ fn update_ref(said: &Said) -> Vec<Does> {
     if said.has("", "stdin") {
         return vec![Does::Share];
     }
-    let is_own = |name: &str| {
-        let plain = !name.contains('/') && name.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_');
-        plain || ["refs/worktree/", "refs/bisect/", "refs/rewritten/"].iter().any(|start| name.starts_with(start))
-    };
-    said.operands.first().filter(|name| !name.as_deref().is_some_and(is_own)).map(moved).into_iter().collect()
+    said.operands.first().filter(|name| !is_own_ref(name)).map(moved).into_iter().collect()
 }
 
-/// `-c alias.x=...` gives a subcommand another meaning, and `core.worktree` other files.
-fn is_shared_setting(text: &str) -> bool {
-    let setting = text.strip_prefix("--config-env=").or_else(|| text.strip_prefix("-c")).unwrap_or(text).to_ascii_lowercase();
-    ["alias.", "core.worktree=", "include.path=", "includeif."].iter().any(|start| setting.starts_with(start))
+/// `symbolic-ref NAME OTHER` moves the name; and whoever writes to it from then on, moves the other.
+fn symbolic_ref(said: &Said) -> Vec<Does> {
+    if said.has("d", "delete") || said.operands.iter().any(Option::is_none) {
+        return vec![Does::Share];
+    }
+    match said.operands.as_slice() {
+        [name, other, ..] => Some(name).filter(|name| !is_own_ref(name)).into_iter().chain([other]).map(moved).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// Refs that each worktree has for itself.
+fn is_own_ref(name: &Name) -> bool {
+    let Some(name) = name else { return false };
+    let plain = !name.contains('/') && name.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_');
+    plain || ["refs/worktree/", "refs/bisect/", "refs/rewritten/"].iter().any(|start| name.starts_with(start))
+}
+
+/// The stack of stashes is one for all worktrees. To put something there harms nobody; what is taken may be anybody's.
+fn stash(said: &Said) -> Vec<Does> {
+    let (stash, removes) = match said.operand(0) {
+        Some("apply") => (said.operands.get(1), false),
+        Some("pop" | "drop") => (said.operands.get(1), true),
+        Some("branch") => (said.operands.get(2), true),
+        _ => return Vec::new(),
+    };
+    // Those above count too: what the line puts there or takes away first decides which one a number means.
+    let at = match stash {
+        None => Some(0),
+        Some(name) => name.as_deref().and_then(stash_number),
+    };
+    vec![at.map_or(Does::Share, |at| Does::Unstash { until: at.checked_add(1), removes })]
+}
+
+/// `stash@{2}` and `2` are the third from the top; a time or a commit is nothing that is known here.
+fn stash_number(name: &str) -> Option<usize> {
+    let name = name.strip_prefix("refs/").unwrap_or(name);
+    if name == "stash" {
+        return Some(0);
+    }
+    let number = name.strip_prefix("stash@{").and_then(|rest| rest.strip_suffix('}')).unwrap_or(name);
+    number.parse().ok()
+}
+
+/// What a setting among git's global words does: `-c name=value`, `--config-env=name=VARIABLE`.
+fn setting(globals: &[Word], at: usize) -> Option<Does> {
+    let text = globals[at].text().to_ascii_lowercase();
+    let before = at.checked_sub(1).map(|before| globals[before].text()).unwrap_or_default();
+    let (text, is_hidden) = match before.as_str() {
+        "-c" => (text.as_str(), false),
+        "--config-env" => (text.as_str(), true),
+        _ => (text.strip_prefix("--config-env=")?, true),
+    };
+    let name = text.split('=').next().unwrap_or_default();
+    let said = if is_hidden { name } else { text };
+    let is_known = !(globals[at].is_dynamic() && name.contains(['$', '`']));
+    let is_shared = SHARED_SETTINGS.iter().any(|known| if known.ends_with('.') { name.starts_with(known) } else { name == *known })
+        && !OWN_SETTINGS.iter().any(|own| *own == name || *own == said);
+    match () {
+        // Any address may stand for another then.
+        () if name.starts_with("url.") => Some(Does::Leave),
+        () if !is_known || is_shared || (is_hidden && !git::is_harmless_setting(name)) => Some(Does::Share),
+        () => None,
+    }
 }
 
 /// A path into the part of the git folder that all worktrees share.
@@ -600,6 +695,9 @@ mod tests {
             ("fetch --depth 1 origin main:main", to("main")),
             ("update-ref refs/heads/main HEAD", to("main")),
             ("symbolic-ref HEAD refs/heads/main", to("main")),
+            ("symbolic-ref refs/heads/main HEAD", [to("main"), to("HEAD")].concat()),
+            ("fetch --refmap=+refs/heads/a:refs/heads/main . a", to("main")),
+            ("fetch --refmap a:b --refmap a:c . a", [to("b"), to("c")].concat()),
             ("-C sub branch -f main", to("main")),
         ] {
             assert_eq!(of(line), wanted, "{line}");
@@ -630,7 +728,13 @@ mod tests {
             "symbolic-ref --short HEAD",
             "config user.name",
             "tag v1",
-            "stash pop",
+            "stash push -m words",
+            "stash show stash@{1}",
+            "fetch --prune origin",
+            "fetch --refmap=refs/heads/*:refs/remotes/x/* . main",
+            "fetch --refmap= . main",
+            "-c gc.auto=0 -c user.name=x commit",
+            "--config-env=user.name=USER commit",
             "worktree list",
             "remote -v",
             "rev-parse --git-common-dir",
@@ -639,5 +743,40 @@ mod tests {
         }
         assert_eq!(of("rebase main other"), [Does::Enter("other".to_owned())]);
         assert_eq!(of("checkout -q main"), [Does::Enter("main".to_owned())]);
+    }
+
+    #[test]
+    fn words_tell_how_far_down_the_stack_is_taken() {
+        let until = |until, removes| vec![Does::Unstash { until: Some(until), removes }];
+        for (line, wanted) in [
+            ("stash pop", until(1, true)),
+            ("stash pop -q --index", until(1, true)),
+            ("stash apply stash@{1}", until(2, false)),
+            ("stash drop 2", until(3, true)),
+            ("stash branch new", until(1, true)),
+            ("stash branch new refs/stash@{1}", until(2, true)),
+            ("stash apply abc123", vec![Does::Share]),
+            ("stash drop stash@{yesterday}", vec![Does::Share]),
+            ("stash clear", vec![Does::Share]),
+        ] {
+            assert_eq!(of(line), wanted, "{line}");
+        }
+    }
+
+    #[test]
+    fn settings_on_the_line_and_strange_subcommands_count_as_shared() {
+        for line in [
+            "-c remote.x.url=. push x HEAD:main",
+            "-c Branch.x.Remote=. pull",
+            "-c rebase.updateRefs rebase main",
+            "-c push.default=upstream push",
+            "--config-env push.default=current push",
+            "--config-env=core.pager=X log",
+            "co main",
+            "subtree split -b main",
+        ] {
+            assert_eq!(of(line), [Does::Share], "{line}");
+        }
+        assert_eq!(of("-c url.there.insteadOf=here: fetch here:x"), [Does::Leave]);
     }
 }

@@ -41,6 +41,8 @@ pub(super) struct Scope {
     pub(super) depth: usize,
     /// Further arguments come from somewhere else: `xargs`.
     pub(super) more_arguments: bool,
+    /// Nobody knows how often: a loop, a function, `xargs`.
+    pub(super) repeats: bool,
     /// Texts that are the input of what stands around: a here-document after a group.
     pub(super) input: Vec<Word>,
 }
@@ -86,6 +88,7 @@ impl Scope {
             functions: HashSet::new(),
             depth: 0,
             more_arguments: false,
+            repeats: false,
             input: Vec::new(),
         }
     }
@@ -101,6 +104,10 @@ impl Scope {
 
     pub(super) fn deeper(&self) -> Self {
         Self { depth: self.depth + 1, moved: None, more_arguments: false, ..self.clone() }
+    }
+
+    pub(super) fn repeated(&self) -> Self {
+        Self { repeats: true, ..self.clone() }
     }
 
     pub(super) fn without_functions(&self) -> Self {
@@ -257,7 +264,7 @@ impl Judge<'_> {
                 scope.functions.insert(function.fname.value.clone());
                 self.redirections(function.body.1.as_ref(), source, scope);
                 // Called or not, from wherever: what it does to the directory is not known here.
-                let mut inner = scope.deeper();
+                let mut inner = scope.deeper().repeated();
                 if !self.too_deep(&inner) {
                     self.compound(&function.body.0, source, &mut inner);
                     if inner.cwds != scope.cwds {
@@ -331,6 +338,7 @@ impl Judge<'_> {
     /// A body that runs again starts where its last round ended.
     fn looped(&mut self, lists: &[&ast::CompoundList], source: &str, scope: &mut Scope) {
         let before = scope.cwds.clone();
+        let repeats = std::mem::replace(&mut scope.repeats, true);
         for list in lists {
             self.list(list, source, scope);
         }
@@ -340,6 +348,7 @@ impl Judge<'_> {
                 self.list(list, source, scope);
             }
         }
+        scope.repeats = repeats;
     }
 
     fn for_clause(&mut self, clause: &ast::ForClauseCommand, source: &str, scope: &mut Scope) {

@@ -1,7 +1,7 @@
 //! Whether a folder is in a linked worktree, and what of its repository is its own: what git has on the disk.
 //!
 //! A linked worktree has its own `HEAD` and its own index; branches, settings, objects, stashes and hooks are those of the
-//! repository it was made from. Reads four small files of git's and changes nothing; what cannot be read counts as shared.
+//! repository it was made from. Reads a few small files of git's and changes nothing; what cannot be read counts as shared.
 
 use std::{
     fs::{self, File},
@@ -19,6 +19,9 @@ const LINE_BYTES_MAX: u64 = 8 * 1024;
 
 /// A hundred thousand branches; whether a name is among more is not looked up, and it counts as a branch.
 const PACKED_BYTES_MAX: u64 = 16 * 1024 * 1024;
+
+/// Ten thousand stashes; whose the newest of more are is not looked up.
+const STASHES_BYTES_MAX: u64 = 2 * 1024 * 1024;
 
 /// A folder beside others of the same repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,6 +51,7 @@ impl Linked {
             Does::Share | Does::Leave => true,
             Does::Move(name) => !self.is_own(name),
             Does::Enter(name) => !self.is_own(name) && self.has_branch(name),
+            Does::Unstash { until, .. } => !self.owns_stashes(*until),
         }
     }
 
@@ -62,7 +66,26 @@ impl Linked {
             return false;
         }
         // Where refs are not kept as files, nobody here knows.
-        !heads.is_dir() || heads.join(name).is_file() || self.has_packed(name)
+        !heads.is_dir() || heads.join(name).is_file() || self.has_packed(&format!("refs/heads/{name}"))
+    }
+
+    /// Whether so many stashes from the newest on, or all of them, were made on the branch that is checked out here.
+    fn owns_stashes(&self, until: Option<usize>) -> bool {
+        let is_kept_in_files = self.common.join("refs/heads").is_dir();
+        let stash = self.common.join("refs/stash");
+        if is_kept_in_files && !stash.exists() && !self.has_packed("refs/stash") {
+            return true;
+        }
+        // Git writes down whose they are: `WIP on BRANCH: ...`, or `On BRANCH: ...` with words of their own.
+        let (Some(own), Some(log)) = (self.own.as_deref(), text_of(&self.common.join("logs/refs/stash"), STASHES_BYTES_MAX)) else {
+            return false;
+        };
+        let is_own = |line: &str| {
+            let words = line.split_once('\t').map_or("", |(_, words)| words);
+            let after = ["WIP on ", "On "].iter().find_map(|start| words.strip_prefix(start)?.strip_prefix(own));
+            after.is_some_and(|rest| rest.starts_with(':'))
+        };
+        !log.is_empty() && log.lines().rev().take(until.unwrap_or(usize::MAX)).all(is_own)
     }
 
     fn has_packed(&self, name: &str) -> bool {
@@ -70,7 +93,7 @@ impl Linked {
         if file.metadata().map_or(true, |metadata| PACKED_BYTES_MAX < metadata.len()) {
             return true;
         }
-        let wanted = format!(" refs/heads/{name}");
+        let wanted = format!(" {name}");
         BufReader::new(file).split(b'\n').map_while(Result::ok).any(|line| line.ends_with(wanted.as_bytes()))
     }
 }
@@ -99,4 +122,11 @@ fn first_line(path: &Path) -> Option<String> {
     let mut text = String::new();
     File::open(path).ok()?.take(LINE_BYTES_MAX).read_to_string(&mut text).ok()?;
     text.lines().next().map(|line| line.trim_end().to_owned())
+}
+
+/// The whole of a file that is no longer than this. What people write into it need not be UTF-8.
+fn text_of(path: &Path, bytes_max: u64) -> Option<String> {
+    let metadata = fs::metadata(path).ok()?;
+    let fits = metadata.is_file() && metadata.len() <= bytes_max;
+    fits.then(|| fs::read(path).ok()).flatten().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }

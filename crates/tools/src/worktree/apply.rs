@@ -10,7 +10,7 @@ use std::{
     fs::{self, File},
     io::{self, ErrorKind},
     os::{
-        fd::{AsFd, OwnedFd},
+        fd::{AsFd, AsRawFd, OwnedFd},
         unix::{
             ffi::{OsStrExt, OsStringExt},
             fs::{MetadataExt, PermissionsExt},
@@ -20,7 +20,7 @@ use std::{
 };
 
 use rustix::{
-    fs::{AtFlags, CWD, Mode, OFlags, mkdirat, openat, renameat, symlinkat, unlinkat},
+    fs::{Access, AtFlags, CWD, FlockOperation, Mode, OFlags, access, flock, mkdirat, openat, renameat, symlinkat, unlinkat},
     io::Errno,
 };
 
@@ -35,6 +35,11 @@ use crate::temporary::Temporary;
 /// What a folder that gives way to a file may hold; nobody reads a longer list.
 const FILES_IN_THE_WAY_MAX: usize = 10_000;
 
+/// Links are made under such a name, with a process and a random number, and then renamed.
+const LINK: &str = ".posse-link";
+/// Of a random number in a name.
+const HEX_LETTERS: usize = 16;
+
 const IN_THE_WAY: &[Errno] = &[Errno::NOTEMPTY, Errno::EXIST, Errno::NOTDIR, Errno::ISDIR, Errno::LOOP];
 
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
@@ -48,13 +53,25 @@ pub(super) struct Step {
 }
 
 /// What stands at a path, so that a change in the last moment is seen.
-type Seen = Option<(u64, u64, i64, i64, i64, i64)>;
+type Seen = Option<Stamp>;
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stamp {
+    inode: u64,
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+    names: u64,
+}
+
+#[derive(Debug)]
 pub(super) enum ApplyError {
     /// These are not what they were: nothing was written.
     Stale(Vec<String>),
-    /// Some may have been written; the intent is still there.
+    /// Nothing was written, or it was taken back but for what is said here.
     Failed(String),
+    /// Some were written and could not be taken back: it can still be gone on with.
+    Half(String),
 }
 
 impl From<String> for ApplyError {
@@ -81,6 +98,14 @@ pub(super) fn plan(changed: &[Changed]) -> Result<Vec<Step>, String> {
         (Some(_), Some(_)) => a.path.cmp(&b.path),
     });
     Ok(steps)
+}
+
+/// The way back from a change.
+pub(super) fn backwards(steps: &[Step]) -> Vec<Step> {
+    let back = |step: &Step| Step { path: step.path.clone(), old: step.new.clone(), new: step.old.clone() };
+    let mut steps: Vec<Step> = steps.iter().map(back).collect();
+    steps.sort_by_key(|step| step.new.is_some());
+    steps
 }
 
 /// As some file systems read it, too.
@@ -112,8 +137,9 @@ impl<'a> Writing<'a> {
         Ok(Self { workshop, place, steps, staged, root, seen: Vec::new() })
     }
 
-    /// Every path is what it was, and nothing is in the way of what comes.
+    /// Every path is what it was, can be written, and nothing is in the way of what comes.
     pub(super) fn check(&mut self) -> Result<(), ApplyError> {
+        self.steps.iter().try_for_each(|step| self.can_be_written(&step.path))?;
         self.seen = self.steps.iter().map(|step| see(&self.place.top.join(&step.path))).collect();
         let mut stale = self.not_as(|step| step.old.as_ref())?;
         let leaving: BTreeSet<&Path> = self.steps.iter().filter(|step| step.new.is_none()).map(|step| step.path.as_path()).collect();
@@ -128,22 +154,45 @@ impl<'a> Writing<'a> {
         Err(ApplyError::Stale(stale.iter().map(|path| path.to_string_lossy().into_owned()).collect()))
     }
 
-    /// Writes all of it. What changed since it was looked at stops it, and what was written is taken back.
+    /// Writes all of it. What changed since it was looked at stops it, and so does a disk that is full; what was written is
+    /// taken back then.
     pub(super) fn write(&self) -> Result<(), ApplyError> {
         for (number, step) in self.steps.iter().enumerate() {
             self.workshop.step();
-            if see(&self.place.top.join(&step.path)) != self.seen[number] {
-                self.take_back(number)?;
-                return Err(ApplyError::Stale(vec![step.path.to_string_lossy().into_owned()]));
+            let path = step.path.to_string_lossy().into_owned();
+            if !is_same(self.seen[number], see(&self.place.top.join(&step.path))) {
+                let words = format!("{path} changed while the merge was written");
+                return Err(self.stop(number, words, ApplyError::Stale(vec![path])));
             }
-            self.write_one(step)?;
+            if let Err(words) = self.write_one(step) {
+                if step.old.is_none() {
+                    self.remove_empty_above(&step.path);
+                }
+                return Err(self.stop(number, words.clone(), ApplyError::Failed(format!("{words}. Nothing was changed"))));
+            }
         }
         self.workshop.step();
         Ok(())
     }
 
+    /// `error` if everything that was written can be taken back.
+    fn stop(&self, written: usize, words: String, error: ApplyError) -> ApplyError {
+        match self.take_back(written) {
+            Ok(left) if left.is_empty() => error,
+            Ok(left) => {
+                let left: Vec<String> = left.iter().map(|(path, _)| path.to_string_lossy().into_owned()).collect();
+                ApplyError::Failed(format!(
+                    "{words}. What the merge had written was taken back, but for {}: somebody changed that after it was written, so it has both; look at it",
+                    left.join(", ")
+                ))
+            }
+            Err(trouble) => ApplyError::Half(format!("{words}, and what was written could not be taken back: {trouble}")),
+        }
+    }
+
     /// Goes on where a killed write ended. Returns what is neither old nor new and so was left alone.
     pub(super) fn go_on(&self) -> Result<Vec<(PathBuf, String)>, String> {
+        self.sweep();
         let (not_old, not_new) = (self.not_as(|step| step.old.as_ref())?, self.not_as(|step| step.new.as_ref())?);
         let mut left = Vec::new();
         for step in &self.steps {
@@ -157,11 +206,31 @@ impl<'a> Writing<'a> {
         Ok(left)
     }
 
-    fn take_back(&self, written: usize) -> Result<(), String> {
-        let back = |step: &Step| Step { path: step.path.clone(), old: step.new.clone(), new: step.old.clone() };
-        let mut steps: Vec<Step> = self.steps[..written].iter().map(back).collect();
-        steps.sort_by_key(|step| step.new.is_some());
-        Writing::prepare(self.workshop, self.place, steps)?.go_on().map(drop)
+    fn take_back(&self, written: usize) -> Result<Vec<(PathBuf, String)>, String> {
+        Writing::prepare(self.workshop, self.place, backwards(&self.steps[..written]))?.go_on()
+    }
+
+    /// What a writer that was killed in the middle of a file has left beside it. Whoever writes links has the repository's
+    /// lock, so their writers are gone; other files are locked while their writers live.
+    fn sweep(&self) {
+        let folders: BTreeSet<&Path> = self.steps.iter().filter_map(|step| step.path.parent()).collect();
+        for folder in folders {
+            let Ok(folder) = self.folder_of(&folder.join("any"), false) else { continue };
+            for entry in rustix::fs::Dir::read_from(folder.as_fd()).into_iter().flatten().flatten() {
+                let Ok(name) = entry.file_name().to_str() else { continue };
+                if is_link_on_its_way(name) || (is_file_on_its_way(name) && is_abandoned(&folder, name)) {
+                    let _ = unlinkat(&folder, name, AtFlags::empty());
+                }
+            }
+        }
+    }
+
+    /// Folders that cannot be written are told before the first file is.
+    fn can_be_written(&self, path: &Path) -> Result<(), ApplyError> {
+        let folders = path.ancestors().skip(1).map(|above| self.place.top.join(above));
+        let Some(folder) = folders.into_iter().find(|folder| folder.is_dir()) else { return Ok(()) };
+        access(&folder, Access::WRITE_OK | Access::EXEC_OK)
+            .map_err(|error| ApplyError::Failed(format!("{} cannot be written: {error}. Nothing was changed", folder.display())))
     }
 
     /// Paths at which something else stands than the entry says; no entry says that nothing stands there.
@@ -233,8 +302,9 @@ impl<'a> Writing<'a> {
         // Folders in which nothing is left give way.
         remove_empty_folders(&folder, name)?;
         if entry.mode == "120000" {
-            let own = OsString::from(unique(".posse-link"));
+            let own = OsString::from(unique(LINK));
             symlinkat(fs::read_link(&staged)?.as_path(), &folder, &own)?;
+            self.workshop.step();
             return renameat(&folder, &own, &folder, name).map_err(|error| {
                 let _ = unlinkat(&folder, &own, AtFlags::empty());
                 error.into()
@@ -271,13 +341,17 @@ impl<'a> Writing<'a> {
             Ok(()) | Err(Errno::NOENT) => {}
             Err(error) => return Err(error.into()),
         }
+        self.remove_empty_above(path);
+        Ok(())
+    }
+
+    fn remove_empty_above(&self, path: &Path) {
         for above in path.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty()) {
-            let Ok(folder) = self.folder_of(above, false) else { break };
-            if unlinkat(&folder, name_of(above)?, AtFlags::REMOVEDIR).is_err() {
+            let (Ok(folder), Ok(name)) = (self.folder_of(above, false), name_of(above)) else { break };
+            if unlinkat(&folder, name, AtFlags::REMOVEDIR).is_err() {
                 break;
             }
         }
-        Ok(())
     }
 
     /// The folder of a path, from the root on, one name after the other and through no link.
@@ -308,7 +382,46 @@ fn name_of(path: &Path) -> io::Result<&OsStr> {
 /// A folder is nothing of its own: it is there while files are in it.
 fn see(path: &Path) -> Seen {
     let found = path.symlink_metadata().ok().filter(|found| !found.is_dir())?;
-    Some((found.ino(), found.size(), found.mtime(), found.mtime_nsec(), found.ctime(), found.ctime_nsec()))
+    Some(Stamp {
+        inode: found.ino(),
+        size: found.size(),
+        modified: (found.mtime(), found.mtime_nsec()),
+        changed: (found.ctime(), found.ctime_nsec()),
+        names: found.nlink(),
+    })
+}
+
+fn is_same(before: Seen, now: Seen) -> bool {
+    match (before, now) {
+        // Another name of the same file may have been written, which is a change of this one only to the file system.
+        (Some(before), Some(now)) if 1 < before.names => {
+            (before.inode, before.size, before.modified) == (now.inode, now.size, now.modified)
+        }
+        (before, now) => before == now,
+    }
+}
+
+fn is_hex(text: &str) -> bool {
+    text.len() == HEX_LETTERS && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+fn is_link_on_its_way(name: &str) -> bool {
+    let parts = name.strip_prefix(LINK).and_then(|rest| rest.strip_prefix('-')).and_then(|rest| rest.split_once('-'));
+    parts.is_some_and(|(process, number)| process.bytes().all(|byte| byte.is_ascii_digit()) && is_hex(number))
+}
+
+fn is_file_on_its_way(name: &str) -> bool {
+    name.strip_prefix(".posse-").and_then(|rest| rest.strip_suffix(".tmp")).is_some_and(is_hex)
+}
+
+/// A file of our own with no other name, whose writer does not hold it any more.
+fn is_abandoned(folder: &OwnedFd, name: &str) -> bool {
+    let Ok(handle) = openat(folder, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty()).map(File::from) else {
+        return false;
+    };
+    handle.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.nlink() == 1)
+        && File::open(format!("/proc/self/fd/{}", handle.as_raw_fd()))
+            .is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok())
 }
 
 fn files_in(top: &Path, folder: &Path, files: &mut Vec<PathBuf>) {
@@ -426,46 +539,118 @@ mod tests {
         git.ask_line(arguments).unwrap()
     }
 
+    /// A working tree with three files, and the steps that change two, remove one and add one.
+    struct Desk {
+        _folder: tempfile::TempDir,
+        workshop: Workshop,
+        place: Place,
+        steps: Vec<Step>,
+    }
+
+    impl Desk {
+        fn new() -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let base = folder.path().canonicalize().unwrap();
+            let top = base.join("repo");
+            fs::create_dir_all(&top).unwrap();
+            run(&top, &["init", "-q"]);
+            for name in ["a", "b", "gone"] {
+                fs::write(top.join(name), format!("old {name}\n")).unwrap();
+            }
+            run(&top, &["add", "-A"]);
+            run(&top, &["commit", "-qm", "old"]);
+            let old = run(&top, &["rev-parse", "HEAD"]);
+            fs::write(top.join("a"), "new a\n").unwrap();
+            fs::write(top.join("b"), "new b\n").unwrap();
+            fs::create_dir(top.join("new")).unwrap();
+            fs::write(top.join("new/deep"), "").unwrap();
+            fs::remove_file(top.join("gone")).unwrap();
+            run(&top, &["add", "-A"]);
+            run(&top, &["commit", "-qm", "new"]);
+            let new = run(&top, &["rev-parse", "HEAD"]);
+            run(&top, &["reset", "-q", "--hard", &old]);
+            let workshop = Workshop::open(&base.join("trees")).unwrap();
+            let place = Place { common: top.join(".git"), git_dir: top.join(".git"), top };
+            let steps = plan(&crate::worktree::diff::changed(&place.git(), &old, &new).unwrap()).unwrap();
+            assert_eq!(steps.len(), 4);
+            Self { _folder: folder, workshop, place, steps }
+        }
+
+        fn checked(&self) -> Writing<'_> {
+            let mut writing = Writing::prepare(&self.workshop, &self.place, self.steps.clone()).unwrap();
+            assert!(writing.check().is_ok());
+            writing
+        }
+
+        fn read(&self, name: &str) -> String {
+            fs::read_to_string(self.place.top.join(name)).unwrap()
+        }
+    }
+
     /// A person saves a file while others are being written: theirs stays, and the others become what they were.
     #[test]
     fn a_change_in_the_last_moment_stops_everything_and_takes_back_what_was_written() {
-        let folder = tempfile::tempdir().unwrap();
-        let base = folder.path().canonicalize().unwrap();
-        let top = base.join("repo");
-        fs::create_dir_all(&top).unwrap();
-        run(&top, &["init", "-q"]);
-        for name in ["a", "b", "gone"] {
-            fs::write(top.join(name), format!("old {name}\n")).unwrap();
-        }
-        run(&top, &["add", "-A"]);
-        run(&top, &["commit", "-qm", "old"]);
-        let old = run(&top, &["rev-parse", "HEAD"]);
-        fs::write(top.join("a"), "new a\n").unwrap();
-        fs::write(top.join("b"), "new b\n").unwrap();
-        fs::write(top.join("deep"), "").unwrap();
-        fs::remove_file(top.join("gone")).unwrap();
-        run(&top, &["add", "-A"]);
-        run(&top, &["commit", "-qm", "new"]);
-        let new = run(&top, &["rev-parse", "HEAD"]);
-        run(&top, &["reset", "-q", "--hard", &old]);
-
-        let workshop = Workshop::open(&base.join("trees")).unwrap();
-        let place = Place { common: top.join(".git"), git_dir: top.join(".git"), top: top.clone() };
-        let steps = plan(&crate::worktree::diff::changed(&place.git(), &old, &new).unwrap()).unwrap();
-        assert_eq!(steps.len(), 4);
-        let mut writing = Writing::prepare(&workshop, &place, steps.clone()).unwrap();
-        assert!(writing.check().is_ok());
-        fs::write(top.join("b"), "a person's\n").unwrap();
+        let desk = Desk::new();
+        let writing = desk.checked();
+        fs::write(desk.place.top.join("b"), "a person's\n").unwrap();
         let stopped = writing.write();
         assert!(matches!(stopped, Err(ApplyError::Stale(paths)) if paths == ["b"]));
-        let read = |name: &str| fs::read_to_string(top.join(name)).unwrap();
-        assert_eq!([read("a"), read("b"), read("gone")], ["old a\n", "a person's\n", "old gone\n"]);
-        assert!(!top.join("deep").exists());
+        assert_eq!([desk.read("a"), desk.read("b"), desk.read("gone")], ["old a\n", "a person's\n", "old gone\n"]);
+        assert!(!desk.place.top.join("new").exists());
         drop(writing);
         // Looked at again it is stale from the beginning.
-        let mut writing = Writing::prepare(&workshop, &place, steps).unwrap();
+        let mut writing = Writing::prepare(&desk.workshop, &desk.place, desk.steps.clone()).unwrap();
         assert!(matches!(writing.check(), Err(ApplyError::Stale(paths)) if paths == ["b"]));
         drop(writing);
-        assert_eq!(fs::read_dir(workshop.scratch_folder()).unwrap().count(), 0, "nothing is left of it");
+        assert_eq!(fs::read_dir(desk.workshop.scratch_folder()).unwrap().count(), 0, "nothing is left of it");
+    }
+
+    /// The last file cannot be written: the others are what they were, and nobody has to go on with anything.
+    #[test]
+    fn a_write_that_fails_takes_back_what_was_written() {
+        let desk = Desk::new();
+        let writing = desk.checked();
+        fs::create_dir_all(desk.place.top.join("new/deep")).unwrap();
+        fs::write(desk.place.top.join("new/deep/inner"), "a person's\n").unwrap();
+        let Err(ApplyError::Failed(words)) = writing.write() else { panic!("it was written") };
+        assert!(words.contains("new/deep cannot be written") && words.ends_with("Nothing was changed"), "{words}");
+        assert_eq!([desk.read("a"), desk.read("b"), desk.read("gone")], ["old a\n", "old b\n", "old gone\n"]);
+        assert_eq!(desk.read("new/deep/inner"), "a person's\n");
+        drop(writing);
+        // What cannot be taken back, because what it was is gone, stays an intent.
+        fs::remove_dir_all(desk.place.top.join("new")).unwrap();
+        let writing = desk.checked();
+        fs::create_dir_all(desk.place.top.join("new/deep")).unwrap();
+        fs::write(desk.place.top.join("new/deep/inner"), "").unwrap();
+        fs::remove_dir_all(desk.place.top.join(".git/objects")).unwrap();
+        assert!(matches!(writing.write(), Err(ApplyError::Half(_))));
+    }
+
+    /// What a person changed after it was written cannot be taken back, and is named.
+    #[test]
+    fn what_cannot_be_taken_back_is_named() {
+        let desk = Desk::new();
+        let writing = desk.checked();
+        assert!(writing.write().is_ok());
+        fs::write(desk.place.top.join("a"), "new a\nand a person's\n").unwrap();
+        let stopped = writing.stop(writing.steps.len(), "b changed".into(), ApplyError::Stale(vec!["b".into()]));
+        let ApplyError::Failed(words) = stopped else { panic!("{stopped:?}") };
+        assert!(words.contains("taken back, but for a:"), "{words}");
+        assert_eq!([desk.read("a"), desk.read("b")], ["new a\nand a person's\n", "old b\n"]);
+    }
+
+    #[test]
+    fn only_names_of_our_own_are_swept() {
+        for (name, is_link, is_file) in [
+            (".posse-link-12-0123456789abcdef", true, false),
+            (".posse-link-12", false, false),
+            (".posse-link-x-0123456789abcdef", false, false),
+            (".posse-link-12-0123456789abcdeg", false, false),
+            (".posse-0123456789abcdef.tmp", false, true),
+            (".posse-theirs.tmp", false, false),
+        ] {
+            assert_eq!((is_link_on_its_way(name), is_file_on_its_way(name)), (is_link, is_file), "{name}");
+        }
+        assert!(is_link_on_its_way(&unique(LINK)), "what is made is swept");
     }
 }

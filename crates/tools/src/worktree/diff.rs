@@ -3,6 +3,8 @@
 //! No program that a configuration names is started for it. Names are taken as git has them, byte by byte; only what is
 //! shown is made text.
 
+use std::collections::HashMap;
+
 use super::git::{Git, parts};
 
 /// More text than this is not read by anybody; the list of files is always whole.
@@ -60,6 +62,9 @@ pub struct Diff {
     /// Repositories that were made inside of the worktree: nothing in them can be shown or brought home.
     pub left_out: Vec<String>,
 }
+
+/// A file that a commit changed, and where its new lines are.
+pub(super) type Edited = (Changed, Vec<(u64, u64)>);
 
 /// One entry of a tree that differs. A mode is absent where there is no file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -156,6 +161,40 @@ fn read_counts<'a>(fields: &mut impl Iterator<Item = &'a [u8]>) -> Vec<(Option<u
 /// Where the new lines of each file are: first line and how many. In the order of `changed`.
 pub(super) fn hunks(git: &Git<'_>, before: &str, after: &str, changed: &[Changed]) -> Result<Vec<Vec<(u64, u64)>>, String> {
     let said = git.ask(["diff-tree", "-r", "-p", "-U0", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color", before, after])?;
+    Ok(hunks_in(&said, changed))
+}
+
+/// What each of these commits changed in its first parent, or in one path of it, with where the new lines are.
+pub(super) fn of_commits(git: &Git<'_>, commits: &[&str], path: Option<&str>) -> Result<HashMap<String, Vec<Edited>>, String> {
+    let input = commits.join("\n") + "\n";
+    let path = path.map(|path| format!(":(literal){path}"));
+    let ask = |how: &[&str]| {
+        let what =
+            ["diff-tree", "--stdin", "-r", "--diff-merges=first-parent", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color"];
+        let arguments = what.iter().chain(how).copied().chain(["--"]).chain(path.as_deref());
+        git.tell(arguments, input.as_bytes())?.success()
+    };
+    let raw = ask(&["--raw", "-z", "--no-abbrev"])?;
+    let text = ask(&["-p", "-U0"])?;
+    // Each commit is named before what it changed; one that changed nothing is not named at all.
+    let mut fields = parts(&raw).peekable();
+    let mut changed: Vec<(String, Vec<Changed>)> = Vec::new();
+    while let Some(commit) = fields.next() {
+        changed.push((String::from_utf8_lossy(commit).into_owned(), read_raw(&mut fields)));
+    }
+    let mut rest = text.as_slice();
+    let mut all = HashMap::new();
+    for (number, (commit, files)) in changed.iter().enumerate() {
+        let next = changed.get(number + 1).map(|(next, _)| format!("\n{next}\n"));
+        let end = next.and_then(|next| rest.windows(next.len()).position(|window| window == next.as_bytes())).unwrap_or(rest.len());
+        let hunks = hunks_in(&rest[..end], files);
+        rest = rest.get(end + 1..).unwrap_or_default();
+        all.insert(commit.clone(), files.iter().cloned().zip(hunks).collect());
+    }
+    Ok(all)
+}
+
+fn hunks_in(said: &[u8], changed: &[Changed]) -> Vec<Vec<(u64, u64)>> {
     let mut sections: Vec<Vec<(u64, u64)>> = Vec::new();
     for line in said.split(|byte| *byte == b'\n') {
         if line.starts_with(b"diff --git ") {
@@ -170,7 +209,7 @@ pub(super) fn hunks(git: &Git<'_>, before: &str, after: &str, changed: &[Changed
         // What changed its type is shown as gone and as new.
         if changed.status == FileStatus::Retyped { sections.next().unwrap_or_default() } else { first }
     };
-    Ok(changed.iter().map(of_file).collect())
+    changed.iter().map(of_file).collect()
 }
 
 /// Of a line `@@ -a,b +c,d @@`. No line of a file's content begins like that in a diff.

@@ -1,7 +1,8 @@
 //! Git as a program: one command, run so that nothing of the surroundings and nothing of a worktree decides what happens.
 //!
 //! No hooks, no prompts, no pager, no signing, no monitors, no `GIT_*` from outside; every command has a deadline. Knows
-//! nothing of tasks. Who holds a lock hands it to the command as its input, so that it outlives a killed posse.
+//! nothing of tasks. Who holds a lock hands it to a command that changes refs or folders, so that it is held as long as
+//! that command lives, also when posse is killed.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -27,6 +28,8 @@ pub(super) const OUTPUT_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// What git says when it fails is a few lines; the last ones name the reason.
 const COMPLAINT_BYTES_MAX: usize = 64 * 1024;
 const COMPLAINT_LINES_MAX: usize = 6;
+/// A page or two at a time.
+const READ_BYTES: usize = 8 * 1024;
 /// `merge-tree --write-tree --merge-base` came with this one.
 const VERSION_MIN: (u32, u32) = (2, 40);
 
@@ -191,7 +194,7 @@ impl<'a> Git<'a> {
         let arguments: Vec<OsString> = arguments.into_iter().map(|argument| argument.as_ref().to_owned()).collect();
         let name = arguments.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let mut command = self.command(&arguments);
-        command.stdin(self.stdin(input.is_some()).map_err(|error| format!("git cannot be started: {error}"))?);
+        self.connect(&mut command, input.is_some()).map_err(|error| format!("git cannot be started: {error}"))?;
         let mut child = command.spawn().map_err(|error| match error.kind() {
             io::ErrorKind::NotFound if self.folder.is_dir() => {
                 "git is not installed, or not on the PATH: worktrees need git 2.40 or newer".to_owned()
@@ -223,19 +226,22 @@ impl<'a> Git<'a> {
                 command.arg("--work-tree").arg(top);
             }
         }
-        command.args(arguments).current_dir(&self.folder).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.args(arguments).current_dir(&self.folder).stderr(Stdio::piped());
         // Ctrl-C is for posse, which ends what it has begun.
         command.process_group(0);
         command
     }
 
-    /// An empty input. A lock's file is one, too: as long as the command lives, the lock is held.
-    fn stdin(&self, is_told: bool) -> io::Result<Stdio> {
-        match (is_told, self.lock) {
-            (true, _) => Ok(Stdio::piped()),
-            (false, Some(lock)) => Ok(Stdio::from(lock.another_handle()?)),
-            (false, None) => Ok(Stdio::null()),
+    /// As long as a command has a lock's file, the lock is held. The file is an empty input; a command that is told
+    /// something while a lock is held says nothing, so there it is the output.
+    fn connect(&self, command: &mut Command, is_told: bool) -> io::Result<()> {
+        let handle = || self.lock.map(|lock| lock.another_handle().map(Stdio::from)).transpose();
+        if is_told {
+            command.stdin(Stdio::piped()).stdout(handle()?.unwrap_or_else(Stdio::piped));
+        } else {
+            command.stdin(handle()?.unwrap_or_else(Stdio::null)).stdout(Stdio::piped());
         }
+        Ok(())
     }
 }
 
@@ -245,8 +251,9 @@ fn gather(child: &mut Child, input: Option<&[u8]>, most: usize, command: String)
     let pipes: [Option<Box<dyn Read + Send>>; 2] =
         [child.stdout.take().map(|pipe| Box::new(pipe) as _), child.stderr.take().map(|pipe| Box::new(pipe) as _)];
     for (which, pipe) in pipes.into_iter().enumerate() {
-        let (report, limit) = (report.clone(), if which == 0 { most } else { COMPLAINT_BYTES_MAX });
-        std::thread::spawn(move || report.send((which, pipe.map(|pipe| read_up_to(pipe, limit)).unwrap_or_default())));
+        let report = report.clone();
+        let read = move |pipe| if which == 0 { read_up_to(pipe, most) } else { (read_last(pipe, COMPLAINT_BYTES_MAX), false) };
+        std::thread::spawn(move || report.send((which, pipe.map(read).unwrap_or_default())));
     }
     let writing = child.stdin.take().zip(input).map(|(mut pipe, input)| {
         let input = input.to_owned();
@@ -289,6 +296,23 @@ fn read_up_to(pipe: Box<dyn Read + Send>, limit: usize) -> (Vec<u8>, bool) {
     let cut = limit < text.len();
     text.truncate(limit);
     (text, cut)
+}
+
+/// Everything is read, because a command that nobody listens to is killed by its next word; the end is kept.
+fn read_last(mut pipe: Box<dyn Read + Send>, most: usize) -> Vec<u8> {
+    let (mut text, mut buffer) = (Vec::new(), [0; READ_BYTES]);
+    loop {
+        match pipe.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(count) => text.extend_from_slice(&buffer[..count]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => break,
+        }
+        if 2 * most < text.len() {
+            text.drain(..text.len() - most);
+        }
+    }
+    text.split_off(text.len().saturating_sub(most))
 }
 
 /// An error in words when git is missing or too old. Asked once per process.
@@ -355,5 +379,29 @@ mod tests {
         assert_eq!((said.output.len(), said.cut, said.code), (10, true, 0));
         let words = git.ask(["no-such-command"]).unwrap_err();
         assert!(words.starts_with("`git no-such-command` failed: ") && words.contains("not a git command"), "{words}");
+    }
+
+    /// Hundreds of warnings before the reason: it is not killed by them, and the reason is what is passed on.
+    #[test]
+    fn a_git_that_complains_at_length_is_heard_to_its_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let noise = "alias.noisy=!yes warning | head -c 1000000 >&2; echo the reason >&2; exit 3";
+        let said = Git::finding(folder.path()).with_setting(noise.to_owned()).run(["noisy"]).unwrap();
+        assert_eq!((said.code, said.complaint.len()), (3, COMPLAINT_BYTES_MAX));
+        assert!(said.words().ends_with("warning\nthe reason"), "{}", said.words());
+    }
+
+    #[test]
+    fn a_command_that_is_told_something_holds_the_lock() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock");
+        let lock = Lock::take(&path).unwrap();
+        let git = Git::finding(folder.path());
+        git.ask(["init", "-q"]).unwrap();
+        // It reads what it is told to the end, and says which files it has.
+        let look = "alias.look=!cat >&2; ls -l /proc/$$/fd >&2; exit 1";
+        let said = git.with_setting(look.to_owned()).holding(&lock).tell(["look"], b"told\n").unwrap();
+        let shown = path.canonicalize().unwrap();
+        assert!(said.complaint().starts_with("told\n") && said.complaint().contains(shown.to_str().unwrap()), "{}", said.complaint());
     }
 }

@@ -100,6 +100,7 @@ pub(super) fn list(workshop: &Workshop, home: &Place) -> Result<Vec<Leftover>, S
     let mut found = merges(home)?;
     let mut slugs: BTreeSet<String> = names.branches.keys().chain(names.bases.keys()).cloned().collect();
     slugs.extend(registered(workshop, &home.common));
+    let mut unreadable = BTreeSet::new();
     for slug in workshop.recorded() {
         match workshop.record(&slug) {
             Ok(Some(record)) if Path::new(&record.common) == home.common => drop(slugs.insert(slug)),
@@ -108,11 +109,15 @@ pub(super) fn list(workshop: &Workshop, home: &Place) -> Result<Vec<Leftover>, S
                 found.push(Leftover::new(LeftoverKind::Worktree, &slug, record.tree.path, false, why));
             }
             Ok(_) => {}
-            Err(words) => found.push(Leftover::new(LeftoverKind::Scratch, &slug, slug.clone(), false, words)),
+            Err(words) => {
+                found.push(unknown(workshop, &slug, &words));
+                unreadable.insert(slug);
+            }
         }
     }
-    for slug in &slugs {
-        found.extend(of_task(workshop, home, &names, slug)?);
+    for slug in slugs.difference(&unreadable) {
+        // One of which nothing can be told does not hide the others.
+        found.extend(of_task(workshop, home, &names, slug).unwrap_or_else(|words| vec![unknown(workshop, slug, &words)]));
         found.extend(dead_git_locks(&home.common, slug));
     }
     found.extend(strays(workshop, &slugs));
@@ -120,15 +125,19 @@ pub(super) fn list(workshop: &Workshop, home: &Place) -> Result<Vec<Leftover>, S
     Ok(found)
 }
 
+fn unknown(workshop: &Workshop, slug: &str, words: &str) -> Leftover {
+    let (path, why) = (workshop.folder.join(slug), format!("what is in it is not known: {words}"));
+    Leftover::new(LeftoverKind::Worktree, slug, path.to_string_lossy(), false, why)
+}
+
 fn merges(home: &Place) -> Result<Vec<Leftover>, String> {
     let describe = |kept: Kept| {
-        let here = kept.says("Posse-Home") == Some(&home.name());
-        let why = if here {
-            "a merge was interrupted between two files; it can be finished"
-        } else {
-            "a merge into another working tree of this repository was interrupted: look there"
+        let (cleanable, why) = match merge::Whose::of(&kept, home) {
+            merge::Whose::Here => (true, "a merge was interrupted between two files; it can be finished"),
+            merge::Whose::Nobodys => (true, "a merge was interrupted, and the working tree into which it was written is gone"),
+            merge::Whose::Elsewhere => (false, "a merge into another working tree of this repository was interrupted: look there"),
         };
-        Leftover::new(LeftoverKind::Merge, kept.slug(), kept.name.clone(), here, why)
+        Leftover::new(LeftoverKind::Merge, kept.slug(), kept.name.clone(), cleanable, why)
     };
     Ok(Kept::all(&home.repository(), "refs/posse/merging")?.into_iter().map(describe).collect())
 }
@@ -257,7 +266,9 @@ fn strays(workshop: &Workshop, known: &BTreeSet<String>) -> Vec<Leftover> {
     for name in names_in(&workshop.locks_folder()) {
         let slug = name.trim_end_matches(".lock");
         let path = workshop.locks_folder().join(&name);
-        let is_needed = recorded.contains(slug) || workshop.folder.join(slug).exists();
+        // Whoever works in a worktree has a lock beside the one under which it is made.
+        let owner = slug.strip_suffix("-task").unwrap_or(slug);
+        let is_needed = [slug, owner].iter().any(|slug| recorded.contains(*slug) || workshop.folder.join(slug).exists());
         if !is_needed && matches!(Lock::try_take(&path), Ok(Some(_))) {
             found.push(Leftover::new(LeftoverKind::Lock, slug, path.to_string_lossy(), true, "nothing is left that it could lock"));
         }
@@ -287,8 +298,8 @@ pub(super) fn clean(workshop: &Workshop, home: &Place, leftover: &Leftover) -> R
     let slug = leftover.slug.as_str();
     match leftover.kind {
         LeftoverKind::Merge => {
-            let _lock = home.lock()?;
-            return merge::finish_all(workshop, home, None);
+            let lock = home.lock()?;
+            return merge::finish_that(workshop, home, &lock, slug);
         }
         LeftoverKind::Worktree | LeftoverKind::HalfMade => clean_worktree(workshop, home, &leftover)?,
         LeftoverKind::HalfRemoved if !slug.is_empty() => clean_worktree(workshop, home, &leftover)?,
@@ -314,7 +325,7 @@ fn clean_worktree(workshop: &Workshop, home: &Place, leftover: &Leftover) -> Res
         None => unrecorded(home, &Names::of(&home.common)?, slug, &leftover.place),
     };
     let opened = Opened::find(workshop, &tree)?.with_merged_of_refs()?;
-    let is_made = record.is_none_or(|record| record.state == State::Made);
+    let is_made = record.as_ref().is_none_or(|record| record.state == State::Made);
     if is_made && leftover.kind != LeftoverKind::Worktree {
         // Its task went on meanwhile.
         return Ok(());
@@ -322,7 +333,12 @@ fn clean_worktree(workshop: &Workshop, home: &Place, leftover: &Leftover) -> Res
     if is_made && !looking::look(workshop, &opened).clean {
         return Err(format!("{} stays: somebody has worked in it meanwhile", tree.path));
     }
-    let branch = if opened.is_merged() && is_made { Branch::Whatever } else { Branch::At(tree.base.clone()) };
+    let begun = record.filter(|record| record.state == State::Removing).and_then(|record| record.removal);
+    let branch = match begun {
+        Some(commit) => Branch::At(commit),
+        None if opened.is_merged() && is_made => Branch::Whatever,
+        None => Branch::At(tree.base.clone()),
+    };
     removing::remove(workshop, &opened, branch)?;
     lock.forget();
     Ok(())
@@ -330,7 +346,7 @@ fn clean_worktree(workshop: &Workshop, home: &Place, leftover: &Leftover) -> Res
 
 /// Only as it was when it was looked at.
 fn clean_refs(home: &Place, slug: &str) -> Result<(), String> {
-    let _lock = home.lock()?;
+    let lock = home.lock()?;
     let names = Names::of(&home.common)?;
     let mut lines = Vec::new();
     if let Some(tip) = names.branches.get(slug) {
@@ -341,5 +357,5 @@ fn clean_refs(home: &Place, slug: &str) -> Result<(), String> {
         lines.push(format!("delete {} {tip}", refs::branch(slug)));
     }
     lines.extend(names.bases.get(slug).map(|base| format!("delete {} {base}", refs::base(slug))));
-    refs::change(&home.common, &lines)
+    refs::change(&home.common, &lines, &lock)
 }

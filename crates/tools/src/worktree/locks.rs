@@ -1,7 +1,7 @@
 //! Locks between threads and processes: one per task while its worktree is made or removed, one per repository.
 //!
-//! The kernel frees a lock when the last handle of it is closed. A git command gets a handle, so a killed posse leaves no
-//! git behind that somebody else could run into. Knows nothing of what is locked.
+//! The kernel frees a lock when the last handle of it is closed. A git command that changes refs or folders gets a handle,
+//! so a killed posse leaves none behind that somebody else could run into. Knows nothing of what is locked.
 
 use std::{
     fs::{self, File},
@@ -50,7 +50,7 @@ impl Lock {
     /// `None` when somebody has it.
     pub(super) fn try_take(path: &Path) -> Result<Option<Self>, String> {
         let failed = |error: io::Error| format!("{} cannot be locked: {error}", path.display());
-        // Never written: it is the empty input of the commands that hold it.
+        // Empty: it is the input of the commands that hold it, or the output of those that say nothing.
         let file = fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path).map_err(failed)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(io::Error::from) {
             Ok(()) if is_at(&file, path) => Ok(Some(Self { file, path: path.to_owned() })),

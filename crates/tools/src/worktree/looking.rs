@@ -8,12 +8,14 @@ use posse_session::Left;
 
 use super::{
     git::{Git, parts},
+    index::{Hidden, Index},
+    merge,
     opened::Opened,
-    place::{Place, check_settings},
-    snapshot::{self, Untracked},
+    place::{Place, check_submodule, text},
+    provenance, snapshot,
     status::Status,
     submodules::FIRST,
-    workshop::{Record, Workshop, branch_of, names_in},
+    workshop::{Record, State, Workshop, branch_of, names_in},
 };
 
 /// What git leaves in its folder while it waits for somebody to go on.
@@ -45,12 +47,13 @@ pub(super) fn look(workshop: &Workshop, opened: &Opened) -> Left {
 }
 
 fn look_at_folder(workshop: &Workshop, opened: &Opened, place: &Place, left: &mut Left) -> Result<(), String> {
-    let (git, from) = (place.git(), opened.from());
+    let (index, from) = (Index::of(workshop, place, Hidden::Shown)?, opened.from());
+    let git = index.git(place);
     let status = Status::of(&git)?;
     let mut files: BTreeSet<Vec<u8>> = status.changed.iter().chain(&status.untracked).chain(&status.repositories).cloned().collect();
     if opened.is_merged() {
         // Files that are untracked here may be home already.
-        let state = snapshot::take(workshop, place, Untracked::All, "What a task has left in its worktree")?;
+        let state = snapshot::of_worktree(workshop, place)?;
         let differing = git.ask(["diff-tree", "-r", "--name-only", "-z", "--no-renames", from, &state.commit])?;
         files = parts(&differing).map(<[u8]>::to_vec).chain(status.repositories).collect();
     } else if status.head.as_deref() != Some(from) {
@@ -64,7 +67,8 @@ fn look_at_folder(workshop: &Workshop, opened: &Opened, place: &Place, left: &mu
         return Err("a branch without commits is checked out in it".into());
     }
     is_at_rest(place)?;
-    look_at_submodules(opened.record.as_ref(), place)
+    has_no_tenants(workshop, opened)?;
+    look_at_submodules(workshop, opened.record.as_ref(), place)
 }
 
 /// The folder is gone, so only commits can be left of the work.
@@ -103,7 +107,7 @@ fn tips(opened: &Opened, place: &Place, head: Option<&str>, branch: Option<&str>
 }
 
 /// Why something that is not in the files alone would be lost with a worktree whose files were brought home.
-pub(super) fn is_free(opened: &Opened, place: &Place) -> Result<(), String> {
+pub(super) fn is_free(workshop: &Workshop, opened: &Opened, place: &Place) -> Result<(), String> {
     let git = place.git();
     let status = Status::of(&git)?;
     let tips = tips(opened, place, status.head.as_deref(), status.branch.as_deref())?;
@@ -111,7 +115,8 @@ pub(super) fn is_free(opened: &Opened, place: &Place) -> Result<(), String> {
         return Err("it has commits that were not brought home".into());
     }
     is_at_rest(place)?;
-    look_at_submodules(opened.record.as_ref(), place)
+    has_no_tenants(workshop, opened)?;
+    look_at_submodules(workshop, opened.record.as_ref(), place)
 }
 
 pub(super) fn is_at_rest(place: &Place) -> Result<(), String> {
@@ -129,13 +134,14 @@ fn count(git: &Git<'_>, tips: &[String], from: &str) -> Result<u64, String> {
     git.ask_line(arguments)?.trim().parse().map_err(|_| "git counts commits in a way that is not understood".to_owned())
 }
 
-/// The newest commit of a task whose folder is gone. What was brought home may be newer than its branch: it had the
-/// uncommitted files, too.
+/// The newest commit of a task whose folder is gone. What was brought home or onto a branch may be newer than its own
+/// branch: it had the uncommitted files, too.
 pub(super) fn newest(opened: &Opened) -> Result<String, String> {
     let git = Git::in_repository(&opened.common);
+    let brought = provenance::last(&git, &opened.slug)?.unwrap_or_else(|| opened.from().to_owned());
     match branch_tip(&git, &opened.slug)? {
-        Some(tip) if count(&git, std::slice::from_ref(&tip), opened.from())? != 0 => Ok(tip),
-        _ => Ok(opened.from().to_owned()),
+        Some(tip) if count(&git, std::slice::from_ref(&tip), &brought)? != 0 => Ok(tip),
+        _ => Ok(brought),
     }
 }
 
@@ -157,18 +163,37 @@ fn checked_out_once(git: &Git<'_>, place: &Place) -> Result<BTreeSet<String>, St
     Ok(BTreeSet::new())
 }
 
-/// A task that works in a submodule of this worktree has its repository in here.
-pub(super) fn has_no_tenants(record: Option<&Record>) -> Result<(), String> {
-    let submodules = record.map(|record| record.submodules.as_slice()).unwrap_or_default();
-    match submodules.iter().find(|submodule| !names_in(&Path::new(&submodule.git_dir).join("worktrees")).is_empty()) {
-        Some(submodule) => Err(format!("another task has a worktree of its submodule {}", submodule.path)),
+/// A task that works in a submodule of this worktree has its repository in here, and one that was started from here brings
+/// its work home to here.
+pub(super) fn has_no_tenants(workshop: &Workshop, opened: &Opened) -> Result<(), String> {
+    let submodules = opened.record.as_ref().map(|record| record.submodules.as_slice()).unwrap_or_default();
+    if let Some(submodule) = submodules.iter().find(|submodule| !names_in(&Path::new(&submodule.git_dir).join("worktrees")).is_empty()) {
+        return Err(format!("another task has a worktree of its submodule {}", submodule.path));
+    }
+    let comes_home = |slug: &String| {
+        let Ok(Some(record)) = workshop.record(slug) else { return false };
+        let is_guest = *slug != opened.slug && record.state != State::Removing && record.tree.home == opened.tree.path;
+        is_guest && !is_home(workshop, &record).unwrap_or(false)
+    };
+    match workshop.recorded().iter().find(|slug| comes_home(slug)) {
+        Some(slug) => Err(format!("the work of task {slug} comes home to it, and has not yet")),
         None => Ok(()),
     }
 }
 
+/// Whether something of it was brought home, and nothing was done since.
+fn is_home(workshop: &Workshop, record: &Record) -> Result<bool, String> {
+    let opened = Opened::find(workshop, &record.tree)?;
+    if !opened.is_merged() {
+        return Ok(false);
+    }
+    let merged =
+        Git::in_repository(&opened.common).ask(["rev-parse", "--verify", &format!("{}^{{tree}}", opened.from())]).and_then(text)?;
+    Ok(merge::state_of(workshop, &opened)?.tree == merged)
+}
+
 /// Work in a submodule would be lost with the worktree, whether or not its commit is recorded above.
-fn look_at_submodules(record: Option<&Record>, place: &Place) -> Result<(), String> {
-    has_no_tenants(record)?;
+fn look_at_submodules(workshop: &Workshop, record: Option<&Record>, place: &Place) -> Result<(), String> {
     if !place.top.join(".gitmodules").symlink_metadata().is_ok_and(|metadata| metadata.is_file()) {
         return Ok(());
     }
@@ -181,9 +206,10 @@ fn look_at_submodules(record: Option<&Record>, place: &Place) -> Result<(), Stri
         }
         let known = record.and_then(|record| record.submodules.iter().find(|submodule| submodule.path == path));
         let Some(known) = known else { return Err(format!("the submodule {path} was filled in it, and what is there is not known")) };
-        check_settings(&Path::new(&known.git_dir).join("config"), &known.settings)?;
-        let git = Git::in_tree(Path::new(&known.git_dir), &place.top.join(&path));
-        if Status::of(&git)?.has_changes() {
+        let git_dir = check_submodule(known)?;
+        let inner = Place { common: git_dir.clone(), git_dir, top: place.top.join(&path) };
+        let git = inner.git();
+        if Status::of(&Index::of(workshop, &inner, Hidden::Shown)?.git(&inner))?.has_changes() {
             return Err(format!("the submodule {path} has changes in it"));
         }
         // Commits that were made there have no other home.

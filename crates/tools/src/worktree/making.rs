@@ -12,6 +12,7 @@ use posse_session::Worktree;
 
 use super::{
     git::Git,
+    index::Hidden,
     locks::Lock,
     looking::{self, branch_tip},
     opened::Opened,
@@ -81,6 +82,8 @@ fn make_locked(workshop: &Workshop, making: &Making<'_>, lock: &Lock) -> Result<
         submodules: Vec::new(),
         notes: Vec::new(),
         title: making.title.to_owned(),
+        above: workshop.above(&tree.home),
+        removal: None,
     };
     workshop.remember(slug, &record)?;
     workshop.step();
@@ -109,7 +112,7 @@ fn base_for(workshop: &Workshop, caller: &Caller, making: &Making<'_>) -> Result
         return Ok(caller.head.clone());
     }
     let message = format!("Uncommitted changes that the task {} began with\n\n{}", making.slug, making.title);
-    Ok(snapshot::take(workshop, &caller.place, Untracked::All, &message)?.commit)
+    Ok(snapshot::take(workshop, &caller.place, Untracked::All, Hidden::Kept, &message)?.commit)
 }
 
 pub(super) fn ensure(workshop: &Workshop, tree: &Worktree) -> Result<(), String> {
@@ -133,7 +136,7 @@ fn ensure_locked(workshop: &Workshop, tree: &Worktree, lock: &Lock) -> Result<()
         _ => {}
     }
     removing::remove_folders(workshop, &opened)?;
-    let home = place::home_of(workshop, &tree.home)?;
+    let (home, _) = place::nearest_home(workshop, tree, opened.record.as_ref())?;
     if home.common != opened.common {
         return Err(format!("{} belongs to another repository than when the task began", tree.home));
     }
@@ -156,6 +159,8 @@ fn ensure_locked(workshop: &Workshop, tree: &Worktree, lock: &Lock) -> Result<()
         submodules: Vec::new(),
         notes: Vec::new(),
         title: opened.record.as_ref().map(|record| record.title.clone()).unwrap_or_default(),
+        above: opened.record.as_ref().map_or_else(|| workshop.above(&tree.home), |record| record.above.clone()),
+        removal: None,
     };
     // With commits on its branch it must not be thrown away should we be killed: the branch stays in any case.
     workshop.remember(&opened.slug, &record)?;
@@ -180,7 +185,7 @@ fn build(workshop: &Workshop, slug: &str, record: &mut Record, start: &Start<'_>
             Some(tip) if tip == start.commit => {}
             Some(tip) => lines.push(format!("update {} {} {tip}", refs::branch(slug), start.commit)),
         }
-        refs::change(&common, &lines).map_err(|words| match words.contains("already exists") {
+        refs::change(&common, &lines, &repository_lock).map_err(|words| match words.contains("already exists") {
             true => format!("the branch {} is already there and not from this task: look at it, and remove it", record.tree.branch),
             false => words,
         })?;

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use posse_session::Worktree;
 
 use super::{
+    merge::Onto,
     place::{self, Place},
     workshop::{Record, Workshop},
 };
@@ -46,6 +47,14 @@ impl Opened {
     pub(super) fn with_merged_of_refs(self) -> Result<Self, String> {
         let merged = super::refs::merged(&self.common, &self.slug)?;
         Ok(Self { merged: merged.or(self.merged), ..self })
+    }
+
+    /// What counts as new for a target: what was brought to another one is new for it.
+    pub(super) fn for_target(self, onto: &Onto) -> Result<Self, String> {
+        match onto {
+            Onto::Home => self.with_merged_of_refs(),
+            Onto::Branch(name) => Ok(Self { merged: super::refs::brought_onto(&self.common, &self.slug, name)?, ..self }),
+        }
     }
 
     /// The commit from which on there is new work.

@@ -6,6 +6,7 @@
 use std::{
     ffi::OsStr,
     fs,
+    io::ErrorKind,
     os::unix::ffi::OsStrExt,
     path::{Component, Path, PathBuf},
 };
@@ -15,7 +16,7 @@ use posse_session::Worktree;
 use super::{
     git::{Git, parts},
     locks::Lock,
-    workshop::{Record, Workshop},
+    workshop::{Record, Submodule, Workshop},
 };
 
 /// What an agent may set: these only say which files are there. What follows which branch is harmless, too.
@@ -47,6 +48,15 @@ impl Place {
 
     pub(super) fn lock(&self) -> Result<Lock, String> {
         lock_of(&self.common)
+    }
+
+    /// A repository of which no working tree is needed.
+    pub(super) fn without_files(common: &Path) -> Self {
+        Self { common: common.to_owned(), git_dir: common.to_owned(), top: common.to_owned() }
+    }
+
+    pub(super) fn has_files(&self) -> bool {
+        self.top != self.common
     }
 
     /// How the repository calls this working tree, wherever it lies.
@@ -87,10 +97,23 @@ pub(super) fn place_of(workshop: &Workshop, folder: &Path) -> Result<Place, Stri
         Some(inner) => {
             let known = record.submodules.iter().find(|submodule| place.top.join(&submodule.path) == inner);
             let submodule = known.ok_or_else(|| format!("{} is a repository that a task made inside of its worktree", inner.display()))?;
-            check_settings(&Path::new(&submodule.git_dir).join("config"), &submodule.settings)?;
-            let git_dir = PathBuf::from(&submodule.git_dir);
+            let git_dir = check_submodule(submodule)?;
             Ok(Place { common: git_dir.clone(), git_dir, top: inner.to_owned() })
         }
+    }
+}
+
+/// Where the work of a task comes home to. If that folder is gone, it is where the work of that folder would have come, and
+/// the second is what to say of it.
+pub(super) fn nearest_home(workshop: &Workshop, tree: &Worktree, record: Option<&Record>) -> Result<(Place, Option<String>), String> {
+    let is_gone = |home: &str| Path::new(home).symlink_metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound);
+    let above = record.map(|record| record.above.as_slice()).unwrap_or_default();
+    match above.iter().find(|above| !is_gone(above)) {
+        Some(above) if is_gone(&tree.home) => {
+            let note = format!("{}, where the work was to come home to, is gone: it came home to {above}", tree.home);
+            Ok((home_of(workshop, above)?, Some(note)))
+        }
+        _ => Ok((home_of(workshop, &tree.home)?, None)),
     }
 }
 
@@ -225,7 +248,7 @@ fn read_settings(file: &Path) -> Result<Vec<Vec<u8>>, String> {
 }
 
 /// Settings can name programs that git runs. What was not there at the beginning was set by who worked in the worktree.
-pub(super) fn check_settings(file: &Path, at_first: &[String]) -> Result<(), String> {
+fn check_settings(file: &Path, at_first: &[String]) -> Result<(), String> {
     for setting in read_settings(file)? {
         let name = String::from_utf8_lossy(setting.split(|byte| *byte == b'\n').next().unwrap_or_default()).into_owned();
         let is_harmless = SETTINGS_ALLOWED.contains(&name.as_str()) || name.starts_with("branch.");
@@ -237,6 +260,19 @@ pub(super) fn check_settings(file: &Path, at_first: &[String]) -> Result<(), Str
         }
     }
     Ok(())
+}
+
+/// The git folder of a submodule, if git reads no other settings there than those it began with.
+pub(super) fn check_submodule(submodule: &Submodule) -> Result<PathBuf, String> {
+    let git_dir = PathBuf::from(&submodule.git_dir);
+    if let Some(name) = ["commondir", "config.worktree"].into_iter().find(|name| git_dir.join(name).symlink_metadata().is_ok()) {
+        return Err(format!(
+            "somebody made {}, which leads git to other settings, so git is not run there: remove it if it is not yours",
+            git_dir.join(name).display()
+        ));
+    }
+    check_settings(&git_dir.join("config"), &submodule.settings)?;
+    Ok(git_dir)
 }
 
 /// One line of git's, as text. A path that is none cannot be recorded.

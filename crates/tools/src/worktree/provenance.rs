@@ -14,6 +14,8 @@ use super::{
 const LINE_CHARS_MAX: usize = 200;
 /// Merges that are looked through, the newest first.
 const MERGES_MAX: usize = 1000;
+/// So many are asked about with one command: few programs are started, and what they say stays small.
+const MERGES_AT_ONCE: usize = 50;
 
 /// On whose behalf something is brought home.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -97,29 +99,41 @@ impl Kept {
 pub(super) fn read(place: &Place, path: Option<&str>) -> Result<Vec<Written>, String> {
     let git = place.repository();
     let mut written = Vec::new();
-    for kept in Kept::all(&git, "refs/posse/merges")? {
-        let before = format!("{}^1", kept.commit);
-        let changed = diff::changed(&git, &before, &kept.commit)?;
-        let hunks = diff::hunks(&git, &before, &kept.commit, &changed)?;
-        let of_file = |(changed, hunks): (&Changed, Vec<(u64, u64)>)| Written {
-            task: kept.says("Posse-Task").unwrap_or_default().to_owned(),
-            agent: kept.says("Posse-Agent").unwrap_or_default().to_owned(),
-            description: kept.description().to_owned(),
-            at: kept.at,
-            path: changed.shown(),
-            status: changed.status,
-            hunks,
-            commit: kept.commit.clone(),
-        };
-        let files = changed.iter().zip(hunks).map(of_file);
-        written.extend(files.filter(|written| path.is_none_or(|path| path == written.path)));
+    for merges in Kept::all(&git, "refs/posse/merges")?.chunks(MERGES_AT_ONCE) {
+        let commits: Vec<&str> = merges.iter().map(|kept| kept.commit.as_str()).collect();
+        let of_commits = diff::of_commits(&git, &commits, path)?;
+        for kept in merges {
+            let of_file = |(changed, hunks): &(Changed, Vec<(u64, u64)>)| Written {
+                task: kept.says("Posse-Task").unwrap_or_default().to_owned(),
+                agent: kept.says("Posse-Agent").unwrap_or_default().to_owned(),
+                description: kept.description().to_owned(),
+                at: kept.at,
+                path: changed.shown(),
+                status: changed.status,
+                hunks: hunks.clone(),
+                commit: kept.commit.clone(),
+            };
+            let files = of_commits.get(&kept.commit).into_iter().flatten().map(of_file);
+            written.extend(files.filter(|written| path.is_none_or(|path| path == written.path)));
+        }
     }
     Ok(written)
+}
+
+/// What a task has brought anywhere last.
+pub(super) fn last(git: &Git<'_>, slug: &str) -> Result<Option<String>, String> {
+    let said = git.ask_line(["for-each-ref", "--format=%(refname)", &refs::merges(slug)])?;
+    let Some(number) = numbers(&said).max() else { return Ok(None) };
+    let said = git.run(["rev-parse", "--quiet", "--verify", &format!("{}/{number}^2", refs::merges(slug))])?;
+    Ok((said.code == 0).then(|| String::from_utf8_lossy(&said.output).trim_end().to_owned()))
 }
 
 /// The number of a task's next merge.
 pub(super) fn next(git: &Git<'_>, slug: &str) -> Result<usize, String> {
     let said = git.ask_line(["for-each-ref", "--format=%(refname)", &refs::merges(slug)])?;
-    let number = |name: &str| name.rsplit('/').next().and_then(|number| number.parse::<usize>().ok());
-    Ok(said.lines().filter_map(number).max().map_or(1, |last| last + 1))
+    Ok(numbers(&said).max().map_or(1, |last| last + 1))
+}
+
+fn numbers(names: &str) -> impl Iterator<Item = usize> {
+    names.lines().filter_map(|name| name.rsplit('/').next().and_then(|number| number.parse().ok()))
 }

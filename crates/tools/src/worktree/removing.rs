@@ -11,6 +11,7 @@ use std::{
 };
 
 use super::{
+    locks::Lock,
     opened::Opened,
     place, refs,
     workshop::{State, Workshop, names_in, unique},
@@ -21,46 +22,45 @@ use super::{
 pub(super) enum Branch {
     /// Only one that is still at this commit.
     At(String),
-    /// With everything on it.
+    /// With everything that is on it now.
     Whatever,
 }
 
 pub(super) fn remove(workshop: &Workshop, opened: &Opened, branch: Branch) -> Result<(), String> {
+    let commit = match branch {
+        Branch::At(commit) => commit,
+        Branch::Whatever => refs::value(&opened.common, &refs::branch(&opened.slug))?.unwrap_or_else(|| opened.tree.base.clone()),
+    };
     if let Some(record) = &opened.record {
         let mut record = record.clone();
-        record.state = State::Removing;
+        // Whoever finds it half removed goes on with this removal and not with another.
+        (record.state, record.removal) = (State::Removing, Some(commit.clone()));
         workshop.remember(&opened.slug, &record)?;
     }
     remove_folders(workshop, opened)?;
-    let _lock = place::lock_of(&opened.common)?;
+    let lock = place::lock_of(&opened.common)?;
     workshop.step();
-    remove_refs(opened, &branch)?;
+    remove_refs(opened, &commit, &lock)?;
     workshop.step();
     workshop.forget(&opened.slug);
     Ok(())
 }
 
 /// The branch is ours only if the other ref is there: they are made together.
-fn remove_refs(opened: &Opened, branch: &Branch) -> Result<(), String> {
+fn remove_refs(opened: &Opened, commit: &str, lock: &Lock) -> Result<(), String> {
     let slug = &opened.slug;
     // A person may have checked it out to look at it.
     let is_free = !is_checked_out(&opened.common, slug);
     let base = format!("delete {} {}", refs::base(slug), opened.tree.base);
-    if let (true, Branch::At(commit)) = (is_free, branch)
-        && refs::change(&opened.common, &[base, format!("delete {} {commit}", refs::branch(slug))]).is_ok()
-    {
+    if is_free && refs::change(&opened.common, &[base, format!("delete {} {commit}", refs::branch(slug))], lock).is_ok() {
         return Ok(());
     }
     // Something is not as it usually is.
     let Some(base) = refs::value(&opened.common, &refs::base(slug))? else { return Ok(()) };
     let mut lines = vec![format!("delete {} {base}", refs::base(slug))];
-    if let Some(tip) = refs::value(&opened.common, &refs::branch(slug))?.filter(|_| is_free) {
-        match branch {
-            Branch::At(commit) if tip != *commit => {}
-            Branch::At(_) | Branch::Whatever => lines.push(format!("delete {} {tip}", refs::branch(slug))),
-        }
-    }
-    refs::change(&opened.common, &lines)
+    let tip = refs::value(&opened.common, &refs::branch(slug))?.filter(|tip| is_free && tip == commit);
+    lines.extend(tip.map(|tip| format!("delete {} {tip}", refs::branch(slug))));
+    refs::change(&opened.common, &lines, lock)
 }
 
 /// The folder and the repository's own folder for it; refs and record stay.

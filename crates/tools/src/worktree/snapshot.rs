@@ -3,9 +3,10 @@
 //! The index and the files of whoever works there are only read. What is ignored is not in it; neither are repositories
 //! inside of the tree, and the caller is told which.
 
-use std::{collections::BTreeSet, ffi::OsString, fs, io, os::unix::ffi::OsStringExt};
+use std::{collections::BTreeSet, ffi::OsString, os::unix::ffi::OsStringExt};
 
 use super::{
+    index::{Hidden, Index},
     place::{Place, text},
     status::Status,
     workshop::{Scratch, Workshop},
@@ -42,10 +43,22 @@ impl Untracked<'_> {
     }
 }
 
+/// Everything that a task has left in its worktree.
+pub(super) fn of_worktree(workshop: &Workshop, place: &Place) -> Result<Snapshot, String> {
+    take(workshop, place, Untracked::All, Hidden::Shown, "What a task has left in its worktree")
+}
+
 /// `message` is for whoever finds the commit.
-pub(super) fn take(workshop: &Workshop, place: &Place, untracked: Untracked<'_>, message: &str) -> Result<Snapshot, String> {
+pub(super) fn take(
+    workshop: &Workshop,
+    place: &Place,
+    untracked: Untracked<'_>,
+    hidden: Hidden<'_>,
+    message: &str,
+) -> Result<Snapshot, String> {
     let git = place.git();
-    let mut status = Status::of(&git)?;
+    let index = Index::of(workshop, place, hidden)?;
+    let mut status = Status::of(&index.git(place))?;
     status.untracked.retain(|path| untracked.has(path));
     let head = status.head.clone().ok_or_else(|| format!("{} has no commit yet", place.top.display()))?;
     let left_out = status.repositories.iter().map(|path| String::from_utf8_lossy(path).into_owned()).collect();
@@ -53,17 +66,17 @@ pub(super) fn take(workshop: &Workshop, place: &Place, untracked: Untracked<'_>,
         let tree = git.ask(["rev-parse", "--verify", &format!("{head}^{{tree}}")]).and_then(text)?;
         return Ok(Snapshot { commit: head, tree, left_out, is_head: true });
     }
+    let index = index.into_copy(workshop, place)?;
     let tree = match untracked {
-        Untracked::All => tree_of_all(workshop, place, &status)?,
-        Untracked::Near(_) => tree_of_some(workshop, place, &status)?,
+        Untracked::All => tree_of_all(&index, place, &status)?,
+        Untracked::Near(_) => tree_of_some(&index, place, &status)?,
     };
     let commit = git.as_posse().ask(["commit-tree", &tree, "-p", &head, "-m", message]).and_then(text)?;
     Ok(Snapshot { commit, tree, left_out, is_head: false })
 }
 
 /// The tree that a commit of what is tracked and of these untracked files would have.
-fn tree_of_some(workshop: &Workshop, place: &Place, status: &Status) -> Result<String, String> {
-    let index = copy_of_index(workshop, place)?;
+fn tree_of_some(index: &Scratch, place: &Place, status: &Status) -> Result<String, String> {
     let git = place.git().with_index(&index.path);
     git.ask(["add", "--update", "--sparse", "--", "."])?;
     if !status.untracked.is_empty() {
@@ -79,11 +92,10 @@ fn tree_of_some(workshop: &Workshop, place: &Place, status: &Status) -> Result<S
 }
 
 /// The tree that a commit of everything would have.
-fn tree_of_all(workshop: &Workshop, place: &Place, status: &Status) -> Result<String, String> {
+fn tree_of_all(index: &Scratch, place: &Place, status: &Status) -> Result<String, String> {
     if REPOSITORIES_MAX < status.repositories.len() {
         return Err(format!("{} has more than {REPOSITORIES_MAX} repositories in it", place.top.display()));
     }
-    let index = copy_of_index(workshop, place)?;
     let git = place.git().with_index(&index.path);
     let mut arguments: Vec<OsString> = ["add", "--all", "--sparse", "--", "."].map(OsString::from).to_vec();
     for path in &status.repositories {
@@ -93,20 +105,4 @@ fn tree_of_all(workshop: &Workshop, place: &Place, status: &Status) -> Result<St
     }
     git.ask(arguments)?;
     git.ask(["write-tree"]).and_then(text)
-}
-
-fn copy_of_index(workshop: &Workshop, place: &Place) -> Result<Scratch, String> {
-    let (from, scratch) = (place.git_dir.join("index"), workshop.scratch());
-    let copied = fs::copy(&from, &scratch.path).and_then(|_| {
-        // A file that was changed in the moment in which the index was written is looked at again only because it is not
-        // older than the index; so the copy must not be younger.
-        let written = fs::metadata(&from)?.modified()?;
-        fs::File::options().write(true).open(&scratch.path)?.set_modified(written)
-    });
-    match copied {
-        Ok(()) => Ok(scratch),
-        // Nothing was ever staged.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(scratch),
-        Err(error) => Err(format!("{} cannot be copied: {error}", from.display())),
-    }
 }

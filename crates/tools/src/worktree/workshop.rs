@@ -7,7 +7,7 @@
 use std::{
     fs,
     hash::{BuildHasher, Hasher, RandomState},
-    io::{self, ErrorKind},
+    io::{self, ErrorKind, Write as _},
     os::unix::fs::DirBuilderExt,
     path::{Component, Path, PathBuf},
     sync::{
@@ -58,6 +58,12 @@ pub(super) struct Record {
     /// The repository's git folder, which all its worktrees share.
     pub(super) common: String,
     pub(super) state: State,
+    /// The homes of its home, the nearest first: where work comes to when its home is gone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) above: Vec<String>,
+    /// While it is removed: the commit at which its branch may go.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) removal: Option<String>,
     /// What was brought home last; only what was done since is new.
     #[serde(default)]
     pub(super) merged: Option<String>,
@@ -108,6 +114,10 @@ impl Workshop {
         self.own().join("locks")
     }
 
+    pub(super) fn presence_path(&self, slug: &str) -> PathBuf {
+        self.own().join("present").join(slug)
+    }
+
     pub(super) fn scratch_folder(&self) -> PathBuf {
         self.own().join("scratch")
     }
@@ -139,9 +149,14 @@ impl Workshop {
         let path = self.record_path(slug);
         let scratch = self.scratch();
         let text = serde_json::to_vec(record).map_err(|error| error.to_string())?;
-        fs::write(&scratch.path, text)
-            .and_then(|()| fs::rename(&scratch.path, &path))
-            .map_err(|error| format!("{} cannot be written: {error}", path.display()))
+        let write = || -> io::Result<()> {
+            let mut file = fs::File::create(&scratch.path)?;
+            file.write_all(&text)?;
+            // Else a power cut may leave the name without the text.
+            file.sync_data()?;
+            fs::rename(&scratch.path, &path)
+        };
+        write().map_err(|error| format!("{} cannot be written: {error}", path.display()))
     }
 
     pub(super) fn forget(&self, slug: &str) {
@@ -164,6 +179,13 @@ impl Workshop {
                 self.folder.display()
             )),
         }
+    }
+
+    /// The homes of a home that is a worktree of ours, the nearest first.
+    pub(super) fn above(&self, home: &str) -> Vec<String> {
+        let slug = self.slug_at(Path::new(home)).filter(|slug| self.folder.join(slug) == Path::new(home));
+        let record = slug.and_then(|slug| self.record(&slug).ok().flatten());
+        record.map(|record| std::iter::once(record.tree.home).chain(record.above).collect()).unwrap_or_default()
     }
 
     /// The slug of the worktree in which a path lies.

@@ -14,7 +14,7 @@ use posse_tools::{After, LeftoverKind, Making, MergeError, Onto, Worktrees};
 
 use crate::{
     lab::{Lab, git, read, write},
-    merging::{bring, by, content},
+    merging::{bring, by, content, merge},
 };
 
 const BASE: &str = "POSSE_TEST_WORKTREES";
@@ -55,8 +55,8 @@ fn the_one_that_is_killed() {
         "make" => drop(trees.make(&Making { from: &home, slug: "ses_1", changes: true, title: "" }).unwrap()),
         "release" => assert!(trees.release(&tree()).unwrap()),
         "discard" => drop(trees.discard(&tree()).unwrap()),
-        "merge" => drop(trees.merge(&tree(), &Onto::Home, &by("ses_1"), After::Release)),
-        "branch" => drop(trees.merge(&tree(), &Onto::Branch("target".into()), &by("ses_1"), After::Release)),
+        "merge" => drop(trees.merge(&tree(), &Onto::Home, &by("ses_1"), After::Release, None)),
+        "branch" => drop(trees.merge(&tree(), &Onto::Branch("target".into()), &by("ses_1"), After::Release, None)),
         other => panic!("{other}"),
     }
 }
@@ -75,7 +75,7 @@ fn at_every_moment(act: &str, prepare: impl Fn(&Lab), check: impl Fn(&Lab, u64))
     panic!("{act} never ended");
 }
 
-fn clean_all(lab: &Lab) {
+pub(crate) fn clean_all(lab: &Lab) {
     for leftover in lab.trees.leftovers(&lab.repo).unwrap() {
         assert!(leftover.cleanable, "{leftover:?}");
         lab.trees.clean(&lab.repo, &leftover).unwrap();
@@ -103,11 +103,15 @@ fn a_killed_making_is_listed_and_cleaned_or_done_again() {
 
 #[test]
 fn a_killed_removal_is_listed_and_cleaned_or_gone_on_with() {
-    for act in ["release", "discard"] {
+    for (act, has_commits) in [("release", false), ("discard", false), ("discard", true)] {
         let prepare = |lab: &Lab| {
             let tree = lab.make("ses_1");
             if act == "discard" {
                 write(&Path::new(&tree.path).join("work"), "work\n");
+            }
+            if has_commits {
+                git(Path::new(&tree.path), &["add", "-A"]);
+                git(Path::new(&tree.path), &["commit", "-qm", "work"]);
             }
         };
         at_every_moment(act, prepare, |lab, moment| {
@@ -120,7 +124,9 @@ fn a_killed_removal_is_listed_and_cleaned_or_gone_on_with() {
                 base,
             };
             match moment % 3 {
+                // Also with commits nothing is left of it after one cleaning: it was to be thrown away.
                 0 => clean_all(lab),
+                1 if has_commits => clean_all(lab),
                 1 if act == "discard" => drop(lab.trees.discard(&tree).unwrap()),
                 1 => assert!(lab.trees.release(&tree).unwrap(), "{act} at {moment}"),
                 _ => {
@@ -174,7 +180,7 @@ fn assert_is_home(lab: &Lab, moment: u64) {
     assert_eq!(lab.git(&["for-each-ref", "refs/posse/merging"]), "", "{moment}");
 }
 
-fn tree_of(lab: &Lab) -> Worktree {
+pub(crate) fn tree_of(lab: &Lab) -> Worktree {
     Worktree {
         home: lab.repo.to_str().unwrap().into(),
         path: lab.base.join("trees/ses_1").to_str().unwrap().into(),
@@ -183,19 +189,51 @@ fn tree_of(lab: &Lab) -> Worktree {
     }
 }
 
+/// Every merge that was killed while files were written, until the visitor has seen enough.
+pub(crate) fn each_unfinished(mut visit: impl FnMut(Lab) -> bool) {
+    for moment in 1..=MOMENTS_MAX {
+        let lab = Lab::new();
+        prepare_merge(&lab);
+        if !is_killed(&lab, "merge", moment) {
+            return;
+        }
+        if !lab.git(&["for-each-ref", "refs/posse/merging"]).is_empty() && !visit(lab) {
+            return;
+        }
+    }
+}
+
+/// One of them, by its number.
+pub(crate) fn unfinished(number: usize) -> Lab {
+    let mut all = Vec::new();
+    each_unfinished(|lab| {
+        all.push(lab);
+        all.len() <= number
+    });
+    all.pop().unwrap()
+}
+
 #[test]
 fn a_killed_merge_is_finished_by_the_next_one() {
     at_every_moment("merge", prepare_merge, |lab, moment| {
         // At every moment each file is the old or the new one.
         let old = [("a.txt", "- one\ntwo\nthree\n"), ("sub/b.txt", "- b\n")];
         let new = expected();
-        for (path, text) in at_home(lab) {
+        for (path, text) in at_home(lab).into_iter().filter(|(path, _)| !path.starts_with(".posse-link-")) {
             assert!(old.iter().chain(&new).any(|known| *known == (path.as_str(), text.as_str())), "{moment}: {path} is {text:?}");
         }
         let index = fs::read(lab.repo.join(".git/index")).unwrap();
+        // Only where nothing was left to be finished is there nothing new.
+        let has = |name: &str| !lab.git(&["for-each-ref", name]).is_empty();
+        let is_over = has("refs/posse/merged") && !has("refs/posse/merging");
         match bring(lab, &tree_of(lab)) {
-            Ok(merged) => assert!(merged.released, "{moment}: {merged:?}"),
-            Err(MergeError::NothingNew) => {}
+            Ok(merged) => {
+                assert!(!is_over && merged.released && merged.notes.is_empty(), "{moment}: {merged:?}");
+                let paths: Vec<&str> = merged.files.iter().map(|file| file.path.as_str()).collect();
+                assert_eq!(paths, ["a.txt", "link", "new/deep", "sub", "sub/b.txt", "z"], "{moment}");
+                assert_eq!(merged.commit, lab.git(&["rev-parse", "refs/posse/merges/ses_1/1"]), "{moment}");
+            }
+            Err(MergeError::NothingNew) => assert!(is_over, "{moment}"),
             Err(error) => panic!("{moment}: {error:?}"),
         }
         assert_is_home(lab, moment);
@@ -213,7 +251,8 @@ fn a_killed_merge_is_finished_by_cleaning() {
         let Some(merge) = leftovers.iter().find(|leftover| leftover.kind == LeftoverKind::Merge) else { return };
         unfinished.set(unfinished.get() + 1);
         // Somebody else's merge would finish it first, too.
-        assert_eq!(lab.trees.clean(&lab.repo, merge), Ok(Vec::new()), "{moment}");
+        let told = "the interrupted merge of task ses_1 was finished: a.txt, link, new/deep, sub, sub/b.txt, z";
+        assert_eq!(lab.trees.clean(&lab.repo, merge), Ok(vec![told.to_owned()]), "{moment}");
         assert_is_home(lab, moment);
         clean_all(lab);
     });
@@ -239,11 +278,12 @@ fn what_a_person_wrote_after_the_kill_is_left() {
         let merged = bring(&lab, &other).unwrap();
         assert_eq!(read(&lab.repo.join("z")), "a person's\n", "{moment}");
         assert_eq!(read(&lab.repo.join("a.txt")), "ONE\ntwo\nthree\n", "{moment}");
-        assert_eq!(merged.notes.len(), 1, "{moment}: {merged:?}");
-        assert!(merged.notes[0].starts_with("z was left as it is"), "{moment}: {merged:?}");
+        assert_eq!(merged.notes.len(), 2, "{moment}: {merged:?}");
+        assert!(merged.notes[0].starts_with("the interrupted merge of task ses_1 was finished: a.txt, "), "{moment}: {merged:?}");
+        assert!(merged.notes[1].starts_with("z was left as it is"), "{moment}: {merged:?}");
         // What was meant can still be seen.
         let commit = lab.git(&["rev-parse", "refs/posse/merges/ses_1/1"]);
-        assert!(merged.notes[0].contains(&commit));
+        assert!(merged.notes[1].contains(&commit));
         assert_eq!(lab.git(&["show", &format!("{commit}:z")]), "z");
     }
     assert!(3 <= seen, "{seen}");
@@ -257,8 +297,10 @@ fn a_merge_onto_a_branch_is_whole_at_every_moment() {
     };
     at_every_moment("branch", prepare, |lab, moment| {
         let onto = Onto::Branch("target".into());
-        match lab.trees.merge(&tree_of(lab), &onto, &by("ses_1"), After::Release) {
-            Ok(_) | Err(MergeError::NothingNew) => {}
+        let is_there = lab.git(&["rev-parse", "target"]) != lab.git(&["rev-parse", "main"]);
+        match merge(lab, &tree_of(lab), &onto, After::Release) {
+            Ok(merged) => assert!(!is_there && merged.released, "{moment}: {merged:?}"),
+            Err(MergeError::NothingNew) => assert!(is_there, "{moment}"),
             Err(error) => panic!("{moment}: {error:?}"),
         }
         assert_eq!(lab.git(&["log", "--format=%s", "target"]), "Merge task ses_1: what ses_1 does\nfirst", "{moment}");

@@ -306,7 +306,7 @@ fn strange_repositories_work_from_the_beginning_to_the_merge() {
         assert_eq!(trees.look(&tree).commits, 1, "{name}");
         write(&folder.join("b"), "B\n");
         let by = posse_tools::Provenance::default();
-        let merged = trees.merge(&tree, &posse_tools::Onto::Home, &by, posse_tools::After::Release).unwrap();
+        let merged = trees.merge(&tree, &posse_tools::Onto::Home, &by, posse_tools::After::Release, None).unwrap();
         assert!(merged.released, "{name}: {merged:?}");
         assert_eq!(read(&repo.join("sub dir/b")), "B\n", "{name}");
         assert_eq!(git(&repo, &["worktree", "list", "--porcelain", "-z"]).matches("worktree ").count(), 1, "{name}");

@@ -20,8 +20,12 @@ pub(crate) fn by(task: &str) -> Provenance {
 }
 
 pub(crate) fn bring(lab: &Lab, tree: &Worktree) -> Result<Merged, MergeError> {
+    merge(lab, tree, &Onto::Home, After::Release)
+}
+
+pub(crate) fn merge(lab: &Lab, tree: &Worktree, onto: &Onto, after: After) -> Result<Merged, MergeError> {
     let task = tree.branch.strip_prefix("posse/").unwrap();
-    lab.trees.merge(tree, &Onto::Home, &by(task), After::Release)
+    lab.trees.merge(tree, onto, &by(task), after, None)
 }
 
 /// Every file, link and mode of a working tree but git's own.
@@ -390,7 +394,7 @@ fn a_task_that_goes_on_brings_only_what_is_new() {
     write(&top.join("a.txt"), "ONE\ntwo\nTHREE\n");
     assert_eq!(lab.trees.look(&tree).files, 1);
     assert_eq!(lab.trees.diff(&tree).unwrap().files.len(), 1);
-    let merged = lab.trees.merge(&tree, &Onto::Home, &by("ses_1"), After::Keep).unwrap();
+    let merged = merge(&lab, &tree, &Onto::Home, After::Keep).unwrap();
     assert!(!merged.released && top.exists());
     assert_eq!(read(&lab.repo.join("a.txt")), "ONE\ntwo\nTHREE\n");
     assert!(!lab.repo.join("first").exists());
@@ -401,7 +405,7 @@ fn a_task_that_goes_on_brings_only_what_is_new() {
     assert_eq!((left.commits, left.files, left.clean), (1, 0, false), "{left:?}");
     git(top, &["reset", "-q", "--soft", "HEAD~1"]);
     write(&top.join("untracked"), "x\n");
-    lab.trees.merge(&tree, &Onto::Home, &by("ses_1"), After::Keep).unwrap();
+    merge(&lab, &tree, &Onto::Home, After::Keep).unwrap();
     assert_eq!(bring(&lab, &tree), Err(MergeError::NothingNew));
     assert!(!top.exists(), "everything in it is home");
     assert!(lab.traces().is_empty(), "{:?}", lab.traces());
@@ -418,7 +422,7 @@ fn onto_a_branch_it_is_a_commit_with_its_writer_and_its_history() {
     let own = git(top, &["rev-parse", "HEAD"]);
     let before = (content(&lab.repo), lab.git(&["rev-parse", "main"]), lab.git(&["status", "--porcelain"]));
     let onto = Onto::Branch("target".into());
-    let merged = lab.trees.merge(&tree, &onto, &by("ses_1"), After::Keep).unwrap();
+    let merged = merge(&lab, &tree, &onto, After::Keep).unwrap();
     assert_eq!(lab.git(&["rev-parse", "target"]), merged.commit);
     assert_eq!(lab.git(&["show", "target:a.txt"]), "ONE\ntwo\nthree");
     assert_eq!(lab.git(&["log", "-1", "--format=%P", "target"]), format!("{} {own}", before.1));
@@ -429,24 +433,24 @@ fn onto_a_branch_it_is_a_commit_with_its_writer_and_its_history() {
     assert_eq!((content(&lab.repo), lab.git(&["rev-parse", "main"]), lab.git(&["status", "--porcelain"])), before);
     // What is not committed has no history to bring.
     write(&top.join("new"), "new\n");
-    lab.trees.merge(&tree, &onto, &by("ses_1"), After::Release).unwrap();
+    merge(&lab, &tree, &onto, After::Release).unwrap();
     assert_eq!(lab.git(&["log", "-1", "--format=%P", "target"]), merged.commit);
     assert!(lab.traces().is_empty(), "{:?}", lab.traces());
 
     let tree = lab.make("ses_2");
     write(&Path::new(&tree.path).join("a.txt"), "x\n");
     for (branch, words) in [("main", "checked out in a working tree"), ("missing", "there is no branch"), ("../x", "there is no branch")] {
-        let said = lab.trees.merge(&tree, &Onto::Branch(branch.into()), &by("ses_2"), After::Keep).unwrap_err().to_string();
+        let said = merge(&lab, &tree, &Onto::Branch(branch.into()), After::Keep).unwrap_err().to_string();
         assert!(said.contains(words), "{branch}: {said}");
     }
     // A conflict leaves the branch where it was.
-    assert!(matches!(lab.trees.merge(&tree, &onto, &by("ses_2"), After::Keep), Err(MergeError::Conflicts(_))));
+    assert!(matches!(merge(&lab, &tree, &onto, After::Keep), Err(MergeError::Conflicts(_))));
     // Without an author in the configuration posse signs.
     lab.git(&["config", "user.name", ""]);
     lab.git(&["config", "user.email", ""]);
     write(&Path::new(&tree.path).join("a.txt"), "one\ntwo\nthree\n");
     write(&Path::new(&tree.path).join("signed"), "x\n");
-    lab.trees.merge(&tree, &onto, &by("ses_2"), After::Keep).unwrap();
+    merge(&lab, &tree, &onto, After::Keep).unwrap();
     assert_eq!(lab.git(&["log", "-1", "--format=%an", "target"]), "posse");
 }
 

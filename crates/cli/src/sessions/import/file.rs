@@ -172,7 +172,9 @@ impl Imported {
             };
             let Some(top) = tree.sessions.iter().find(|log| log.session == tree.root).and_then(folder) else { continue };
             for log in &mut tree.sessions {
-                if let Some(Event::Created { directory, .. }) = log.records.first_mut().map(|record| &mut record.event) {
+                if let Some(Event::Created { directory, worktree, within, .. }) = log.records.first_mut().map(|record| &mut record.event) {
+                    // Folders of another machine, or of the original: nobody works in them here.
+                    (*worktree, *within) = (None, None);
                     let below = directory.strip_prefix(top.as_str()).filter(|rest| rest.starts_with('/')).unwrap_or_default();
                     *directory = format!("{here}{below}");
                 }

@@ -1,0 +1,77 @@
+//! Who is in a worktree: a task that works there, or somebody who brings it home or removes it, and never both.
+//!
+//! A file that the kernel locks, beside the one under which the folder is made. Freed when its holder is gone, however
+//! that came about.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io,
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use rustix::{
+    fs::{FlockOperation, flock},
+    io::Errno,
+};
+
+/// A merge may be under way; it is short.
+const WAIT_MAX: Duration = Duration::from_secs(120);
+const NAP: Duration = Duration::from_millis(10);
+
+/// Held as long as it lives.
+#[derive(Debug)]
+pub struct Presence {
+    file: File,
+    path: PathBuf,
+}
+
+impl Presence {
+    /// The worktree is gone, and nobody needs the file any more.
+    pub fn retire(self) {
+        // Whoever has it open and waits finds out that it is gone, and opens it anew.
+        let _ = fs::remove_file(&self.path);
+        drop(self.file);
+    }
+}
+
+/// A task is at work: nobody removes the folder below it.
+pub(super) fn enter(path: &Path) -> Result<Presence, String> {
+    let until = Instant::now() + WAIT_MAX;
+    loop {
+        if let Some(presence) = locked(path, FlockOperation::NonBlockingLockShared)? {
+            return Ok(presence);
+        }
+        if until <= Instant::now() {
+            return Err("its worktree is being brought home or removed, and that takes too long; try again later".to_owned());
+        }
+        std::thread::sleep(NAP);
+    }
+}
+
+/// Nobody is at work, and nobody begins to be; nothing when somebody is.
+pub(super) fn alone(path: &Path) -> Result<Option<Presence>, String> {
+    locked(path, FlockOperation::NonBlockingLockExclusive)
+}
+
+/// The lock, if it is to be had right now.
+fn locked(path: &Path, how: FlockOperation) -> Result<Option<Presence>, String> {
+    let failed = |error: io::Error| format!("{} cannot be locked: {error}", path.display());
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).map_err(failed)?;
+    }
+    loop {
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path).map_err(failed)?;
+        match flock(&file, how) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => return Ok(None),
+            Err(error) => return Err(failed(error.into())),
+        }
+        // Somebody may have removed it since it was opened: then it holds nobody back.
+        let opened = file.metadata().map_err(failed)?;
+        if fs::metadata(path).is_ok_and(|named| (named.dev(), named.ino()) == (opened.dev(), opened.ino())) {
+            return Ok(Some(Presence { file, path: path.to_owned() }));
+        }
+    }
+}
