@@ -108,7 +108,7 @@ pub(crate) fn notes_rules() -> Rules {
 pub(crate) async fn dismiss(handle: &Handle) -> bool {
     let Ok(Some(session)) = handle.session() else { return false };
     let told: Vec<&SessionId> =
-        session.tasks().iter().filter(|(_, open)| is_beside(open) && open.stopped.is_none()).map(|(task, _)| task).collect();
+        session.tasks().iter().filter(|(_, open)| is_own(open) && open.stopped.is_none()).map(|(task, _)| task).collect();
     let alone = is_all_beside(&session);
     for task in &told {
         // A run that is gone has nothing beside it.
@@ -131,6 +131,11 @@ pub(crate) async fn answered(handle: &Handle) -> Seq {
         }
         handle.changed().await;
     }
+}
+
+/// Begun by the session itself; who asks a question beside it waits for the answer elsewhere.
+fn is_own(open: &OpenTask) -> bool {
+    is_beside(open) && open.purpose != Some(Purpose::Side)
 }
 
 /// Nothing goes on but what is done beside the conversation.

@@ -106,7 +106,9 @@ impl Session {
     /// What internal work has to say. Comes after the fact of the end: what a torn append has lost is not said twice.
     pub(crate) fn advice_of(&self, open: &OpenTask, end: &TaskReport) -> Option<Event> {
         let good = matches!(end.how, How::Completed | How::Limit) && !end.said.is_blank();
-        open.purpose.as_ref().filter(|_| good).and_then(|purpose| purpose.advice(&end.said))
+        // What is foreseen is of use until the next turn begins.
+        let late = |purpose: &&Purpose| matches!(purpose, Purpose::Suggest | Purpose::Speculate) && !self.advice.begun.contains(purpose);
+        open.purpose.as_ref().filter(|purpose| good && !late(purpose)).and_then(|purpose| purpose.advice(&end.said))
     }
 
     /// Work beside the conversation begins; of most kinds there is one at a time.
