@@ -19,6 +19,9 @@ use crate::{
     signals::Signals,
 };
 
+/// How soon a question that is called off is told so again.
+const CALL_OFF_AGAIN: std::time::Duration = std::time::Duration::from_millis(20);
+
 pub(crate) async fn side(options: SideOptions) -> Result<Exit, Failure> {
     let SideOptions { question, go_on, session, model, cwd, format, quiet } = options;
     let how = How { model, cwd, quiet, ..How::default() };
@@ -123,7 +126,10 @@ impl Desk {
                 posted = self.client.post(&about.session, letter) => if !posted.map_err(client_failure)? {
                     return Ok(true);
                 },
-                () = signals.next() => return Ok(false),
+                () = signals.next() => {
+                    self.call_off(about, task).await;
+                    return Ok(false);
+                }
             }
             self.follow(about, task, followed).await?;
             if !followed.begun {
@@ -139,15 +145,32 @@ impl Desk {
                     }
                 }
                 () = signals.next() => {
-                    // Nobody wants to know any more, and it costs money.
-                    let stop = self.client.post(task, Letter::Stop { tree: false });
-                    let _ = tokio::time::timeout(super::INTERRUPT_MAX, stop).await;
+                    self.call_off(about, task).await;
                     return Ok(false);
                 }
             }
             self.follow(about, task, followed).await?;
         }
         Ok(true)
+    }
+
+    /// Nobody wants to know any more, and it costs money: what was not read yet is taken back, what has begun is stopped.
+    async fn call_off(&self, about: &Summary, task: &SessionId) {
+        let inbox = &self.hub.world().inbox;
+        let waiting = inbox.waiting(&about.root).await.unwrap_or_default();
+        let unread = waiting.iter().find(|posted| matches!(&posted.letter, Letter::Side { task: asked, .. } if asked == task));
+        if let Some(unread) = unread
+            && inbox.withdraw(&unread.id).await.unwrap_or(false)
+        {
+            return;
+        }
+        // It may have been taken in a moment ago, and not have begun.
+        let stopped = async {
+            while self.client.post(task, Letter::Stop { tree: false }).await.is_err() {
+                tokio::time::sleep(CALL_OFF_AGAIN).await;
+            }
+        };
+        let _ = tokio::time::timeout(super::INTERRUPT_MAX, stopped).await;
     }
 
     /// Reads on in the log of the session that is asked about.
