@@ -63,14 +63,17 @@ fn a_wrong_name_is_answered_with_some_names_and_one_that_is_not_listed_can_be_ca
 #[test]
 fn dialects_have_their_tools() {
     let rows = [
-        (Dialect::Posse, "agent", 3, vec!["agent", "send_message", "task_list", "task_output", "task_stop"]),
+        (Dialect::Posse, "agent", 3, vec!["agent", "send_message", "task_list", "task_merge", "task_output", "task_stop"]),
         (Dialect::OpenCode, "task", 1, vec!["task"]),
-        (Dialect::Claude, "Agent", 3, vec!["Agent", "SendMessage", "TaskOutput", "TaskStop"]),
+        (Dialect::Claude, "Agent", 3, vec!["Agent", "SendMessage", "TaskMerge", "TaskOutput", "TaskStop"]),
     ];
     for (dialect, tool, depth, all) in rows {
         assert_eq!((dialect.tool(), dialect.depth()), (tool, depth));
         let made = posse_tools::messengers(dialect, &Default::default());
-        let names: Vec<&str> = std::iter::once(dialect.tool()).chain(made.iter().map(|messenger| messenger.spec().name.as_str())).collect();
+        let merger = posse_tools::merger(dialect, &std::sync::Arc::new(posse_tools::Worktrees::new("/nowhere".into())));
+        let mut names: Vec<&str> =
+            std::iter::once(dialect.tool()).chain(made.iter().chain(&merger).map(|messenger| messenger.spec().name.as_str())).collect();
+        names.sort_unstable();
         assert_eq!((dialect.tools(), names), (&all[..], all.clone()), "{dialect:?}");
         assert_eq!(delegation(dialect).spec().name, tool);
     }
