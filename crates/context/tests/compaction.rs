@@ -5,33 +5,16 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod common;
+
 use std::collections::{HashMap, VecDeque};
 
+use common::{Dice, done, log, record, say, step, took_by};
 use posse_context::{Budget, Plan, Thread, directive, prune, verbatim, weigh};
 use posse_session::{
-    BatchId, Block, By, CallId, Entry, EntryId, Event, Finish, Hold, How, Message, ModelFailure, Outcome, Part, Record, Role, SessionId,
-    Source, Text, Timestamp, To,
+    Block, By, CallId, Entry, EntryId, Event, Finish, Hold, How, Message, ModelFailure, Outcome, Part, Record, Role, SessionId, Source,
+    Text, Timestamp, To,
 };
-
-fn record(seq: u64, event: Event) -> Record {
-    Record { seq, at: Timestamp(seq), batch: BatchId::new("b"), event }
-}
-
-fn log(events: Vec<Event>) -> Vec<Record> {
-    events.into_iter().zip(1..).map(|(event, seq)| record(seq, event)).collect()
-}
-
-fn say(id: &str, text: impl Into<Text>) -> Event {
-    Event::Queued { entry: Entry::user(EntryId::new(id), text) }
-}
-
-fn step(took: &[&str]) -> Event {
-    took_by(took.iter().map(|id| EntryId::new(*id)).collect())
-}
-
-fn took_by(took: Vec<EntryId>) -> Event {
-    Event::StepStarted { step: 0, took, reserved: Default::default(), closing: false, notes: Vec::new() }
-}
 
 fn reply(text: &str, calls: u64) -> Event {
     let parts = if text.is_empty() { Vec::new() } else { vec![Part::text(text)] };
@@ -39,21 +22,7 @@ fn reply(text: &str, calls: u64) -> Event {
 }
 
 fn called(call: &str, tool: &str) -> Event {
-    Event::Called {
-        call: CallId::new(call),
-        tool: tool.into(),
-        input: "{}".into(),
-        wire_id: format!("wire_{call}"),
-        touches: Vec::new(),
-        repeatable: false,
-        title: String::new(),
-        decision: None,
-        consented: false,
-    }
-}
-
-fn done(call: &str, output: impl Into<Text>) -> Event {
-    Event::CallFinished { call: CallId::new(call), outcome: Outcome::done(output) }
+    common::called(call, tool, "{}", &format!("wire_{call}"))
 }
 
 /// A call from the step before it to its end: five records.
@@ -375,22 +344,6 @@ fn the_summary_then_the_tail_then_what_follows() {
 
 // ---- Generated logs ----
 
-/// Small, seeded, the same everywhere.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % sides
-    }
-
-    fn once_in(&mut self, times: u64) -> bool {
-        self.roll(times) == 0
-    }
-}
-
 /// A log that a session could have written. Every text has a mark of its own: `§7`, and some filling.
 struct Author {
     dice: Dice,
@@ -449,7 +402,7 @@ impl Author {
                 self.fail(None);
                 self.events.push(Event::Interrupted { by: By::User, hold: Hold::Esc });
             }
-            2 => self.events.push(Event::TookOver { calls: 0 }),
+            2 => self.events.push(Event::TookOver { calls: 0, usage: Default::default() }),
             _ => self.answer(),
         }
     }
@@ -493,8 +446,7 @@ impl Author {
 }
 
 fn written(seed: u64) -> Vec<Record> {
-    let dice = Dice(seed.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
-    let mut author = Author { dice, events: Vec::new(), marks: 0, waiting: VecDeque::new(), open: Vec::new() };
+    let mut author = Author { dice: Dice::new(seed), events: Vec::new(), marks: 0, waiting: VecDeque::new(), open: Vec::new() };
     author.say();
     for _ in 0..2 + author.dice.roll(20) {
         if author.dice.once_in(3) {

@@ -5,30 +5,16 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod common;
+
 use std::collections::{BTreeMap, BTreeSet};
 
+use common::{Dice, done, log, record, say, step};
 use posse_context::{FORK_MARK, Thread, fork_directive, is_directive, moved_notice, prune};
 use posse_session::{
-    BatchId, Block, CallId, Entry, EntryId, Event, Finish, How, Kind, Message, ModelFailure, Outcome, Part, Recipe, Record, Role, Segment,
-    Session, SessionId, Text, Timestamp, To,
+    Block, CallId, Entry, EntryId, Event, Finish, How, Kind, Message, ModelFailure, Outcome, Part, Recipe, Record, Role, Segment, Session,
+    SessionId, Text, Timestamp, To,
 };
-
-fn record(seq: u64, event: Event) -> Record {
-    Record { seq, at: Timestamp(seq), batch: BatchId::new("b"), event }
-}
-
-fn log(events: Vec<Event>) -> Vec<Record> {
-    events.into_iter().zip(1..).map(|(event, seq)| record(seq, event)).collect()
-}
-
-fn say(id: &str, text: impl Into<Text>) -> Event {
-    Event::Queued { entry: Entry::user(EntryId::new(id), text) }
-}
-
-fn step(took: &[&str]) -> Event {
-    let took = took.iter().map(|id| EntryId::new(*id)).collect();
-    Event::StepStarted { step: 0, took, reserved: Default::default(), closing: false, notes: Vec::new() }
-}
 
 fn reply(text: &str, calls: &[&str]) -> Event {
     let mut parts = vec![Part::text(text)];
@@ -37,21 +23,7 @@ fn reply(text: &str, calls: &[&str]) -> Event {
 }
 
 fn called(call: &str, wire_id: &str) -> Event {
-    Event::Called {
-        call: CallId::new(call),
-        tool: "agent".into(),
-        input: format!(r#"{{"for":"{call}"}}"#).into(),
-        wire_id: wire_id.into(),
-        touches: Vec::new(),
-        repeatable: false,
-        title: String::new(),
-        decision: None,
-        consented: false,
-    }
-}
-
-fn done(call: &str, output: &str) -> Event {
-    Event::CallFinished { call: CallId::new(call), outcome: Outcome::done(output) }
+    common::called(call, "agent", &format!(r#"{{"for":"{call}"}}"#), wire_id)
 }
 
 /// A thread that has read these, and the messages that came of them.
@@ -292,30 +264,6 @@ fn a_summary_that_is_still_to_be_said_is_said_to_the_fork() {
 }
 
 // ---- Generated logs ----
-
-/// Small, seeded, the same everywhere.
-struct Dice(u64);
-
-impl Dice {
-    fn new(seed: u64) -> Self {
-        let mut dice = Self(seed.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
-        for _ in 0..4 {
-            dice.roll(7);
-        }
-        dice
-    }
-
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % sides
-    }
-
-    fn once_in(&mut self, times: u64) -> bool {
-        self.roll(times) == 0
-    }
-}
 
 /// A log that a session could have written, and where it could be forked.
 struct Author {

@@ -188,7 +188,7 @@ fn what_goes_wrong_is_told_with_what_comes_of_it() {
     check(Event::Interrupted { by: By::Kernel, hold: Hold::TakeOvers }, "! stands still: several processes died while running it\n");
     check(Event::Interrupted { by: By::Kernel, hold: Hold::Limit }, "! stands still: a limit ended the turn\n");
     check(Event::Resumed { by: By::User }, "* resumed by the user\n");
-    check(Event::TookOver { calls: 1 }, "! the process before this one died; going on from the log\n");
+    check(Event::TookOver { calls: 1, usage: Default::default() }, "! the process before this one died; going on from the log\n");
     check(Event::LimitReached { limit: Limit::Cost, words: "$1 is spent".into(), own: true }, "! limit reached: $1 is spent\n");
     check(Event::LimitReached { limit: Limit::Cost, words: "".into(), own: true }, "! limit reached\n");
     check(Event::Undone { calls: Vec::new(), paths: vec!["a".into(), "b".into()] }, "! the user undid the changes to a, b\n");

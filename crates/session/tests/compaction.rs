@@ -204,7 +204,7 @@ fn a_title_changes_the_title_alone() {
 fn stretches(length: u64, edits: &[(u64, Event)]) -> Vec<String> {
     let mut session = Session::new(SessionId::new("ses_0"));
     for seq in 1..=length {
-        let event = edits.iter().find(|(at, _)| *at == seq).map_or(Event::TookOver { calls: 0 }, |(_, event)| event.clone());
+        let event = edits.iter().find(|(at, _)| *at == seq).map_or(Event::TookOver { calls: 0, usage: Default::default() }, |(_, event)| event.clone());
         session.apply(&record(seq, event));
     }
     shown(&session.segments())
@@ -287,7 +287,7 @@ fn a_summary_is_of_everything_up_to_its_tail() {
     let until = |edits: &[(u64, Event)], tail_from| {
         let mut session = Session::new(SessionId::new("ses_0"));
         for seq in 1..=20 {
-            let event = edits.iter().find(|(at, _)| *at == seq).map_or(Event::TookOver { calls: 0 }, |(_, event)| event.clone());
+            let event = edits.iter().find(|(at, _)| *at == seq).map_or(Event::TookOver { calls: 0, usage: Default::default() }, |(_, event)| event.clone());
             session.apply(&record(seq, event));
         }
         shown(&session.segments_until(tail_from))

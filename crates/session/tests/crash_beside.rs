@@ -7,10 +7,7 @@ mod common;
 mod crashing;
 
 use common::{BESIDE, internal};
-use crashing::{
-    Letter, Say, Scenario, check_deaths, check_deaths_during_recovery, check_saved_folds, check_undisturbed, go, interrupt, plain, run,
-    tell, user, wake,
-};
+use crashing::{Letter, Say, Scenario, go, interrupt, plain, run, tell, user, wake};
 use posse_session::{Command, Event, Hold, Purpose, Session, SessionId};
 
 /// Internal work with an id of its own, about everything so far.
@@ -243,26 +240,7 @@ fn yielding() -> Vec<Scenario> {
     ]
 }
 
-#[test]
-fn every_scenario_ends_when_nothing_goes_wrong() {
-    check_undisturbed(scenarios());
-}
-
-#[test]
-fn a_crash_at_any_event_is_survived() {
-    let deaths = check_deaths(scenarios());
-    assert!(500 < deaths, "{deaths}");
-}
-
-#[test]
-fn crashes_during_recovery_are_survived() {
-    check_deaths_during_recovery(scenarios());
-}
-
-#[test]
-fn a_saved_fold_goes_on_as_the_whole_log_would() {
-    check_saved_folds(scenarios());
-}
+crashing::every_story_ends_well!(scenarios);
 
 /// The stories tell what they are called: without that the simulation would have gone blind.
 #[test]

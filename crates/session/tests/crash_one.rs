@@ -9,10 +9,7 @@ mod crashing;
 use std::collections::BTreeSet;
 
 use common::every_name;
-use crashing::{
-    Death, Say, Scenario, Shortening, World, check_deaths, check_deaths_during_recovery, check_saved_folds, check_undisturbed, entry,
-    first_ask, go, interrupt, late, plain, run, tell, typed, user, wake,
-};
+use crashing::{Death, Say, Scenario, Shortening, World, entry, first_ask, go, interrupt, late, plain, run, tell, typed, user, wake};
 use posse_session::{
     Answer, Asking, BatchId, By, CallState, Command, Delivery, Entry, EntryId, Hash, Hold, Limit, ModelFailure, Outcome, Part, Priority,
     Scope, Segment, Session, SessionId, Source, Text,
@@ -495,26 +492,7 @@ fn beside_the_turn() -> Vec<Scenario> {
     ]
 }
 
-#[test]
-fn every_scenario_ends_when_nothing_goes_wrong() {
-    check_undisturbed(scenarios());
-}
-
-#[test]
-fn a_crash_at_any_event_is_survived() {
-    let deaths = check_deaths(scenarios());
-    assert!(500 < deaths, "{deaths}");
-}
-
-#[test]
-fn crashes_during_recovery_are_survived() {
-    check_deaths_during_recovery(scenarios());
-}
-
-#[test]
-fn a_saved_fold_goes_on_as_the_whole_log_would() {
-    check_saved_folds(scenarios());
-}
+crashing::every_story_ends_well!(scenarios);
 
 #[test]
 fn a_session_that_kills_every_process_waits_for_a_person() {

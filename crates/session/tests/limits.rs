@@ -2,8 +2,8 @@
 
 use posse_session::{Admission, Limit, Limits, Prices, Reserved, Standing, Usage, Wish};
 
-const PRICES: Prices = Prices { input: 3.0, output: 15.0, cache_read: 0.3, cache_write: 3.75 };
-const FREE: Prices = Prices { input: 0.0, output: 0.0, cache_read: 0.0, cache_write: 0.0 };
+const PRICES: Prices = Prices { input: 3.0, output: 15.0, cache_read: 0.3, cache_write: 3.75, unknown: false };
+const FREE: Prices = Prices { input: 0.0, output: 0.0, cache_read: 0.0, cache_write: 0.0, unknown: false };
 
 /// One line: how it is admitted, with how much output, and what is set aside.
 fn admit(limits: Limits, steps: u64, spent: Usage, reserved: Reserved, wish: Wish) -> String {
@@ -55,7 +55,7 @@ fn tokens() {
         let found = admit(limits, 0, spent(used, 0.0), Reserved { tokens: in_flight, cost_usd: 0.0 }, wish(input, 500, FREE));
         assert_eq!(found, expected, "limit {limit}, spent {used}, in flight {in_flight}, input {input}");
     }
-    let cached = Usage { input: 100, output: 200, cache_read: 300, cache_write: 400, cost_usd: 0.0 };
+    let cached = Usage { input: 100, output: 200, cache_read: 300, cache_write: 400, cost_usd: 0.0, unpriced: 0 };
     let limits = Limits { tokens: Some(1_100), ..Limits::default() };
     assert_eq!(admit(limits, 0, cached, Reserved::default(), wish(50, 500, FREE)), "go 50, 100 tokens, $0", "every kind of token counts");
 }

@@ -442,7 +442,7 @@ fn hold() -> impl Strategy<Value = Hold> {
 }
 
 fn usage() -> impl Strategy<Value = Usage> {
-    (small(), small()).prop_map(|(input, output)| Usage { input, output, cache_read: input, cache_write: 0, cost_usd: 0.5 })
+    (small(), small()).prop_map(|(input, output)| Usage { input, output, cache_read: input, cache_write: 0, cost_usd: 0.5, unpriced: 0 })
 }
 
 fn source() -> impl Strategy<Value = Source> {
@@ -589,7 +589,7 @@ fn event() -> impl Strategy<Value = Event> {
         3 => (call(), outcome()).prop_map(|(call, outcome)| Event::CallFinished { call, outcome }),
         1 => hold().prop_map(|hold| Event::Interrupted { by: By::User, hold }),
         1 => Just(Event::Resumed { by: By::User }),
-        1 => Just(Event::TookOver { calls: 1 }),
+        1 => Just(Event::TookOver { calls: 1, usage: Usage::default() }),
         1 => Just(Event::LimitReached { limit: Limit::Time, words: "x".into(), own: false }),
         1 => task_started,
         1 => task_ended,
@@ -655,7 +655,7 @@ proptest! {
         let session = fold(&records);
         let rules = rules();
         let ids = common::Counter::default();
-        let given = Given { now: Timestamp(5), ids: &ids, chance: 0.5, rules: &rules, ceiling: &[], asking: Asking::Nobody, mode: Default::default(), strict_shell: false, grants: &[], looks: false, fallbacks: &[], compacts: true };
+        let given = Given { now: Timestamp(5), ids: &ids, chance: 0.5, rules: &rules, ceiling: &[], asking: Asking::Nobody, mode: Default::default(), strict_shell: false, grants: &[], looks: false, fallbacks: &[], compacts: true, in_flight: Default::default() };
         let commands = [
             Command::TakeOver,
             Command::Say(Entry::user(EntryId::new("new"), "hi")),
@@ -707,7 +707,7 @@ proptest! {
         let session = fold(&records(events));
         let rules = rules();
         let ids = common::Counter::default();
-        let given = Given { now: Timestamp(5), ids: &ids, chance: 0.5, rules: &rules, ceiling: &[], asking: Asking::Open, mode: Default::default(), strict_shell: false, grants: &[], looks: false, fallbacks: &[], compacts: true };
+        let given = Given { now: Timestamp(5), ids: &ids, chance: 0.5, rules: &rules, ceiling: &[], asking: Asking::Open, mode: Default::default(), strict_shell: false, grants: &[], looks: false, fallbacks: &[], compacts: true, in_flight: Default::default() };
         let stale = 77;
         let call = CallId::new("long gone");
         let task = SessionId::new("long gone");

@@ -1,17 +1,12 @@
 //! Going on with a session: where it began, with the model it had, with what it was told, and what only happened once.
 
-use std::{path::Path, process::Command, time::Duration};
+use std::time::Duration;
 
 use serde_json::json;
 
-use crate::support::{Answer, Seen, World};
+use crate::support::{Answer, Seen, World, git};
 
 const NOBODY: u32 = 65_534;
-
-fn git(folder: &Path, args: &[&str]) {
-    let done = Command::new("git").args(["-c", "user.name=t", "-c", "user.email=t@t"]).args(args).current_dir(folder).output().unwrap();
-    assert!(done.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&done.stderr));
-}
 
 fn id_of(world: &World) -> String {
     world.posse(&["sessions", "list"]).out.split_whitespace().next().unwrap().to_owned()

@@ -2,23 +2,14 @@
 //!
 //! What git does in every odd case is in `tools/tests/worktree.rs`.
 
-use std::{
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
 use crate::{
     delegation::{prompt, requests_of},
-    support::{Answer, Seen, World, answer::Piece, call, world::Plan},
+    support::{Answer, Seen, World, answer::Piece, call, git, world::Plan},
 };
-
-fn git(folder: &Path, args: &[&str]) -> String {
-    let done = Command::new("git").args(["-c", "user.name=t", "-c", "user.email=t@t"]).args(args).current_dir(folder).output().unwrap();
-    assert!(done.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&done.stderr));
-    String::from_utf8(done.stdout).unwrap()
-}
 
 fn isolated(name: &str) -> Piece {
     let input =

@@ -149,15 +149,21 @@ fn cc_214_a_second_terminal_asks_while_the_first_works() {
     assert!(!world.model.requests().iter().any(|seen| !is_side(seen) && seen.json.to_string().contains("what are you doing?")));
 }
 
-/// The owner dies in the middle of the question: the asker answers it itself, and goes on with nothing else.
-#[test]
-fn the_asker_takes_over_when_the_owner_dies() {
+/// A model that answers nobody before the gate is open.
+fn held_up() -> (World, Gate) {
     let gate = Gate::default();
     let held = gate.clone();
     let world = World::new(move |seen: &Seen| {
         held.pass();
         Answer::text(if is_side(seen) { "Because of b." } else { "all done" })
     });
+    (world, gate)
+}
+
+/// The owner dies in the middle of the question: the asker answers it itself, and goes on with nothing else.
+#[test]
+fn the_asker_takes_over_when_the_owner_dies() {
+    let (world, gate) = held_up();
     let owner = world.start(&["run", "go"]);
     assert!(world.model.wait_for_requests(1));
     let asker = world.start(&["side", "-c", "why?"]);
@@ -207,12 +213,7 @@ fn an_asker_that_is_gone_leaves_a_session_that_goes_on() {
 /// Who asks another process and loses interest ends the question there too; the work there goes on.
 #[test]
 fn a_question_that_nobody_waits_for_any_more_ends_where_it_is_answered() {
-    let gate = Gate::default();
-    let held = gate.clone();
-    let world = World::new(move |seen: &Seen| {
-        held.pass();
-        Answer::text(if is_side(seen) { "Because of b." } else { "all done" })
-    });
+    let (world, gate) = held_up();
     let owner = world.start(&["run", "--format", "json", "go"]);
     assert!(world.model.wait_for_requests(1));
     let asker = world.start(&["side", "-c", "why?"]);

@@ -251,7 +251,7 @@ fn a_read_only_disk_can_be_read_and_says_why_it_is_not_written() {
     assert_eq!(world.model.requests().len(), requests, "nothing is asked that could not be kept");
 }
 
-/// CC-211 and the scale row of the reliability goals: a list of ten thousand is no wait. The bound is loose, for a build
+/// The scale row of the reliability goals: a list of ten thousand is no wait. The bound is loose, for a build
 /// without optimisation on a busy machine; `bench` measures.
 #[test]
 fn ten_thousand_sessions_are_listed_without_a_wait() {

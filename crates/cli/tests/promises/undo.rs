@@ -1,10 +1,10 @@
 //! Which agent changed which file, and taking it back: whole, or not at all where somebody changed a file since.
 
-use std::{os::unix::fs::PermissionsExt, process::Command, time::Duration};
+use std::{os::unix::fs::PermissionsExt, time::Duration};
 
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Seen, World, call};
+use crate::support::{Answer, Seen, World, call, git};
 
 const BIG: usize = 200 * 1024;
 
@@ -27,15 +27,8 @@ fn editing() -> World {
             _ => Answer::text("done"),
         });
     std::fs::set_permissions(world.project.join("run.sh"), std::fs::Permissions::from_mode(0o755)).unwrap();
-    git(&world, &["-c", "user.name=t", "-c", "user.email=t@localhost", "commit", "-qam", "executable"]);
+    git(&world.project, &["commit", "-qam", "executable"]);
     world
-}
-
-fn git(world: &World, args: &[&str]) -> String {
-    let plain = ["-c", "commit.gpgsign=false", "-c", "core.autocrlf=false"];
-    let done = Command::new("git").args(plain).args(args).current_dir(&world.project).output().unwrap();
-    assert!(done.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&done.stderr));
-    String::from_utf8(done.stdout).unwrap()
 }
 
 fn session(world: &World) -> String {
@@ -48,7 +41,7 @@ fn edits(world: &World, id: &str) -> Vec<Value> {
 
 /// What git sees of all that was changed: names of files, and nothing when all is as it was.
 fn changed(world: &World) -> Vec<String> {
-    git(world, &["status", "--porcelain", "--untracked-files=all"]).lines().map(|line| line[3..].to_owned()).collect()
+    git(&world.project, &["status", "--porcelain", "--untracked-files=all"]).lines().map(|line| line[3..].to_owned()).collect()
 }
 
 #[test]

@@ -4,7 +4,6 @@
 
 use std::{
     path::{Path, PathBuf},
-    process::Command,
     sync::{Arc, Barrier},
     time::Duration,
 };
@@ -14,19 +13,8 @@ use serde_json::{Value, json};
 use crate::{
     background::{Gate, LONG},
     delegation::{prompt, requests_of},
-    support::{Answer, Seen, World, answer::Piece, call, world::Plan},
+    support::{Answer, Seen, World, answer::Piece, call, git, world::Plan},
 };
-
-fn git(folder: &Path, args: &[&str]) -> String {
-    let done = Command::new("git")
-        .args(["-c", "user.name=t", "-c", "user.email=t@t", "-c", "commit.gpgsign=false"])
-        .args(args)
-        .current_dir(folder)
-        .output()
-        .unwrap();
-    assert!(done.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&done.stderr));
-    String::from_utf8(done.stdout).unwrap()
-}
 
 /// How many worktrees and branches a repository has, and what is not committed in it.
 fn state(project: &Path) -> (usize, usize, String) {

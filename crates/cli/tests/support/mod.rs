@@ -21,4 +21,4 @@ pub use model::ModelServer;
 pub use running::{Done, Running};
 pub use seen::{Api, Block, Seen};
 pub use terminal::AtTerminal;
-pub use world::World;
+pub use world::{World, git};

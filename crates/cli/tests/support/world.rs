@@ -203,14 +203,16 @@ fn environment(home: &Path, posse_home: &Path, more: Vec<(String, String)>) -> V
 
 fn commit_all(project: &Path) {
     for args in [&["init", "-q", "-b", "main"][..], &["add", "-A"], &["commit", "--allow-empty", "-qm", "init"]] {
-        let git = Command::new("git")
-            .args(["-c", "user.name=test", "-c", "user.email=test@localhost", "-c", "commit.gpgsign=false"])
-            .args(args)
-            .current_dir(project)
-            .output()
-            .unwrap();
-        assert!(git.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&git.stderr));
+        git(project, args);
     }
+}
+
+/// Git as a test's own user runs it, whatever the settings of whoever runs the tests; what it prints.
+pub fn git(folder: &Path, args: &[&str]) -> String {
+    let plain = ["user.name=test", "user.email=test@localhost", "commit.gpgsign=false", "core.autocrlf=false"];
+    let done = Command::new("git").args(plain.iter().flat_map(|set| ["-c", set])).args(args).current_dir(folder).output().unwrap();
+    assert!(done.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&done.stderr));
+    String::from_utf8(done.stdout).unwrap()
 }
 
 enum Stdin {

@@ -139,7 +139,7 @@ pub fn one_of_each(text: &str) -> Vec<Event> {
     let call = CallId::new("call_1");
     let task = SessionId::new("ses_2");
     let said = || Text::from(text);
-    let usage = Usage { input: 10, output: 5, cache_read: 3, cache_write: 2, cost_usd: 0.25 };
+    let usage = Usage { input: 10, output: 5, cache_read: 3, cache_write: 2, cost_usd: 0.25, unpriced: 0 };
     let touch = Touch::new("bash", "ls");
     let decision = Decision {
         rule: Some("bash(*)".into()),
@@ -211,7 +211,7 @@ pub fn one_of_each(text: &str) -> Vec<Event> {
         Event::CallFinished { call: call.clone(), outcome: done },
         Event::Interrupted { by: By::User, hold: Hold::Esc },
         Event::Resumed { by: By::User },
-        Event::TookOver { calls: 2 },
+        Event::TookOver { calls: 2, usage: Usage::default() },
         Event::LimitReached { limit: Limit::Time, words: "10 minutes are over".into(), own: true },
         Event::TaskStarted { call: call.clone(), task: task.clone(), round: 1, spawn: spawned_with_all(said(), stretch()), wait: true },
         Event::TaskEnded {
@@ -329,6 +329,20 @@ pub fn every_name() -> BTreeSet<String> {
     }
     assert_eq!(names.len(), 43, "one_of_each has one of each");
     names
+}
+
+/// What the user has given to an agent; `direct`: its answer is the answer.
+pub fn subtask(direct: bool) -> Part {
+    Part::Subtask {
+        agent: "scout".into(),
+        description: "look".into(),
+        prompt: "look".into(),
+        command: None,
+        model: None,
+        direct,
+        allowed: Vec::new(),
+        named: Vec::new(),
+    }
 }
 
 /// Small, seeded, the same everywhere.

@@ -13,7 +13,7 @@ use posse_session::{
     Wanted,
 };
 
-use super::{Counter, created, internal, left, rules, spawn, split_off, wanted};
+use super::{Counter, created, internal, left, rules, spawn, split_off, subtask, wanted};
 
 pub struct Play {
     pub session: Session,
@@ -479,18 +479,8 @@ impl Play {
         }
         let (mut parts, mut agent, mut allowed) = (Vec::new(), None, Vec::new());
         for word in &words[1..] {
-            let subtask = |direct| posse_session::Part::Subtask {
-                agent: "scout".into(),
-                description: "look".into(),
-                prompt: "look".into(),
-                command: None,
-                model: None,
-                direct,
-                allowed: Vec::new(),
-                named: Vec::new(),
-            };
             match *word {
-                "words" => parts.push(posse_session::Part::text("hi")),
+                "words" => parts.push(Part::text("hi")),
                 "compact" => parts.push(Part::Compact { words: Text::default() }),
                 "sub" => parts.push(subtask(false)),
                 "direct" => parts.push(subtask(true)),
@@ -686,7 +676,7 @@ pub fn fact_word(event: &Event) -> String {
         Event::CallFinished { call, outcome } => format!("{call} {}", outcome.word()),
         Event::Interrupted { hold, .. } => format!("interrupted {}", plain(hold)),
         Event::Resumed { .. } => "resumed".into(),
-        Event::TookOver { calls } => format!("took over {calls}"),
+        Event::TookOver { calls, .. } => format!("took over {calls}"),
         Event::LimitReached { limit, own, .. } => format!("limit {}{}", plain(limit), if *own { " own" } else { "" }),
         Event::TaskStarted { task, wait, .. } => format!("{task} started{}", if *wait { ", awaited" } else { "" }),
         Event::TaskEnded { task, round, how, to, .. } => {

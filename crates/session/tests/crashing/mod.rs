@@ -7,12 +7,39 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::common::{Counter, Dice, created, internal, left, play::task_report, rules, spawn, split_off, wanted};
+use crate::common::{Counter, Dice, created, internal, left, play::task_report, rules, spawn, split_off, subtask, wanted};
 use posse_session::{
     Answer, AskId, Asking, BatchId, By, CallId, CallState, Command, Delivery, Draft, Effect, EffectKey, Entry, EntryId, Event, Finish,
     Given, Hash, Hold, How, Ids, Isolation, Kind, Look, ModelFailure, OpenCall, Outcome, Part, Permit, Priority, Purpose, Record, Report,
     Scope, Session, SessionId, Source, Spawn, Text, Timestamp, To, Touch, Usage,
 };
+
+/// The four ways in which every story of a file must end well.
+macro_rules! every_story_ends_well {
+    ($scenarios:path) => {
+        #[test]
+        fn every_scenario_ends_when_nothing_goes_wrong() {
+            $crate::crashing::check_undisturbed($scenarios());
+        }
+
+        #[test]
+        fn a_crash_at_any_event_is_survived() {
+            let deaths = $crate::crashing::check_deaths($scenarios());
+            assert!(500 < deaths, "{deaths}");
+        }
+
+        #[test]
+        fn crashes_during_recovery_are_survived() {
+            $crate::crashing::check_deaths_during_recovery($scenarios());
+        }
+
+        #[test]
+        fn a_saved_fold_goes_on_as_the_whole_log_would() {
+            $crate::crashing::check_saved_folds($scenarios());
+        }
+    };
+}
+pub(crate) use every_story_ends_well;
 
 /// What the model does at the n-th reply; a step that is asked again gets the same answer.
 #[derive(Clone, Copy)]
@@ -439,16 +466,6 @@ impl<'a> World<'a> {
             let calls = vec![wanted(&self.ids.fresh("call_"), "read", "1"), wanted(&self.ids.fresh("call_"), "ask", "2")];
             return Report::Expanding { entry: entry.clone(), calls };
         }
-        let subtask = |direct| Part::Subtask {
-            agent: "scout".into(),
-            description: "look".into(),
-            prompt: "look".into(),
-            command: None,
-            model: None,
-            direct,
-            allowed: Vec::new(),
-            named: Vec::new(),
-        };
         let parts = if entry.as_str() == "direct" { vec![subtask(true)] } else { vec![Part::text("hi"), subtask(false), subtask(false)] };
         Report::Expanded { entry: entry.clone(), parts, agent: Some("plan".into()), model: None, allowed: Vec::new() }
     }

@@ -38,7 +38,7 @@ fn is_killed(lab: &Lab, act: &str, moment: u64) -> bool {
 }
 
 #[test]
-#[ignore = "it is started by the other tests here"]
+#[ignore = "the process that the kill tests start, and kill"]
 fn the_one_that_is_killed() {
     let variable = |name: &str| std::env::var(name).ok();
     let (Some(base), Some(act), Some(moment)) = (variable(BASE), variable(ACT), variable(MOMENT)) else { return };
