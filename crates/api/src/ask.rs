@@ -2,11 +2,11 @@
 //!
 //! Made from views and facts alone. Knows nothing of terminals, nor of the way an answer takes.
 
-use posse_session::{AskId, CallId, Event, OpenAsk, Record, SessionId, Summary, Timestamp};
+use posse_session::{AskId, CallId, Event, OpenAsk, Record, SessionId, Summary, Timestamp, names};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::words;
+use crate::{tree::description, words};
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Ask {
@@ -14,6 +14,12 @@ pub struct Ask {
     pub session: SessionId,
     pub root: SessionId,
     pub agent: String,
+    /// What the asking task is called, where somebody has given it a name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// What the asking task was started for; nothing of a session of the user's own.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub description: String,
     pub call: CallId,
     pub tool: String,
     pub title: String,
@@ -61,6 +67,8 @@ impl Ask {
             session: summary.session.clone(),
             root: summary.root.clone(),
             agent: summary.agent.clone(),
+            name: None,
+            description: summary.parent.as_ref().map_or(String::new(), |_| description(summary).to_owned()),
             call: open.call.clone(),
             tool: if tool.is_empty() { key.to_owned() } else { tool },
             title,
@@ -78,6 +86,21 @@ impl Ask {
 
     pub fn is_question(&self) -> bool {
         self.what.starts_with("question(")
+    }
+
+    /// With the name that the asking task has in its tree.
+    pub fn named_in(self, tree: &[Summary]) -> Self {
+        let name = names(tree).get(&self.session).map(|name| (*name).to_owned());
+        Self { name, ..self }
+    }
+
+    /// Who asks: the agent, and of a task its name or else what it was started for.
+    pub fn who(&self) -> String {
+        match (&self.name, self.description.as_str()) {
+            (Some(name), _) => format!("{} {name:?}", self.agent),
+            (None, "") => self.agent.clone(),
+            (None, description) => format!("{} ({description})", self.agent),
+        }
     }
 }
 
@@ -158,7 +181,7 @@ fn shown(name: &str, value: &Value) -> Vec<String> {
     };
     let (whole, seen) = (text.lines().count(), lines.len().min(SHOWN_LINES_MAX));
     if kept.len() < text.len() || seen < whole {
-        shown.push(format!("  … cut here: {} bytes in {whole} lines", text.len()));
+        shown.push(format!("  … cut here: {} in {}", words::count(text.len() as u64, "byte"), words::count(whole as u64, "line")));
     }
     shown
 }
@@ -178,7 +201,7 @@ mod tests {
         assert_eq!((shown.len(), shown[25].as_str()), (26, "  … cut here: 200 bytes in 100 lines"));
         let wide = "y".repeat(3_000);
         let shown = details(&json!({ "command": wide }));
-        assert_eq!((shown.len(), shown[1].as_str()), (2, "  … cut here: 3000 bytes in 1 lines"));
+        assert_eq!((shown.len(), shown[1].as_str()), (2, "  … cut here: 3000 bytes in 1 line"));
         assert_eq!(details(&json!("no object")), ["input: no object"]);
     }
 

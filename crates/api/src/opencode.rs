@@ -3,7 +3,10 @@
 //! Message ids are those of the queue where an entry was said, else made from time and place in the log, so that they
 //! sort as they happened. Nothing of a provider's own (signatures, opaque blocks) and no undo record is exported.
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, HashMap},
+};
 
 use posse_session::{
     CallId, EntryId, Event, Finish, How, ModelFailure, Outcome, Part, Record, Seq, SessionId, Spawn, Summary, Text, Timestamp, To, Usage,
@@ -19,12 +22,38 @@ pub struct Setting<'a> {
     pub project: &'a str,
 }
 
-/// `facts` are the whole log of `summary`'s session with its texts; `children` the logs of the sessions it started.
-pub fn opencode(summary: &Summary, facts: &[Record], children: &HashMap<SessionId, Vec<Record>>, setting: Setting<'_>) -> Value {
-    let mut export = Export::of(summary, facts, children, setting);
-    facts.iter().for_each(|record| export.fact(record));
+/// `facts` are the whole log of `summary`'s session with its texts, `begins` what it shows of other logs before that (a fork);
+/// `children` are the logs of the sessions that were started in either.
+pub fn opencode(
+    summary: &Summary,
+    begins: &[Record],
+    facts: &[Record],
+    children: &HashMap<SessionId, Vec<Record>>,
+    setting: Setting<'_>,
+) -> Value {
+    let told = in_a_row(begins, facts);
+    let mut export = Export::of(summary, &told, children, setting);
+    told.iter().for_each(|record| export.fact(record));
     let messages: Vec<Value> = export.messages.into_iter().map(|message| json!({"info": message.info, "parts": message.parts})).collect();
     json!({"info": info(summary, facts, setting), "messages": messages})
+}
+
+/// Both as if they were one log: ids and order are made from places in it.
+fn in_a_row<'a>(begins: &[Record], facts: &'a [Record]) -> Cow<'a, [Record]> {
+    if begins.is_empty() {
+        return facts.into();
+    }
+    let before = begins.len() as Seq;
+    let mut told: Vec<Record> = begins.iter().chain(facts).cloned().collect();
+    for (place, record) in told.iter_mut().enumerate() {
+        record.seq = place as Seq + 1;
+        if let Event::Reverted { to } = &mut record.event
+            && before < record.seq
+        {
+            *to += before;
+        }
+    }
+    told.into()
 }
 
 fn info(summary: &Summary, facts: &[Record], setting: Setting<'_>) -> Value {
@@ -143,7 +172,13 @@ impl<'a> Export<'a> {
 
     fn fact(&mut self, record: &'a Record) {
         match &record.event {
-            Event::Created { recipe, .. } => self.model.clone_from(&recipe.model),
+            Event::Created { recipe, .. } => {
+                self.model.clone_from(&recipe.model);
+                // What another log had begun goes on nowhere else.
+                (self.turn, self.in_turn) = ((None, None), false);
+                self.retries.clear();
+                self.queued.clear();
+            }
             Event::Configured { model, .. } => self.model.clone_from(model),
             Event::Queued { entry } => drop(self.queued.insert(&entry.id, Waiting::plain(record.at, &entry.parts))),
             Event::Expanded { entry, parts, agent, model, .. } => {

@@ -1,6 +1,6 @@
 //! What one run came to: the object that `--format json` prints, made from views and facts alone.
 
-use posse_session::{Answer, By, Event, Kind, Outcome, Part, Purpose, Record, Seq, Status, Summary, Usage, names};
+use posse_session::{Answer, By, Event, Finish, Kind, Outcome, Part, Purpose, Record, Seq, Status, Summary, Usage, cut_answer, names};
 use serde::Serialize;
 
 use crate::{show::said, tree::shown_status};
@@ -27,6 +27,9 @@ pub struct Report {
     pub structured: Option<serde_json::Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// Why the result is not whole, though it is an answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cut: Option<String>,
     pub usage: Usage,
     pub tree: Vec<TreeEntry>,
     pub denied: Vec<Denial>,
@@ -99,6 +102,7 @@ pub fn report(status: RunStatus, error: Option<String>, tree: &[Summary], facts:
         suggestion: suggestion(new),
         structured: None,
         error,
+        cut: cut(after(since.text), root.map_or("", |root| root.model.as_str())).filter(|_| status == RunStatus::Done),
         usage,
         tree: tree.iter().map(|summary| entry(summary, names.get(&summary.session).copied())).collect(),
         denied: denials(facts, since.run, &session, &agent),
@@ -156,6 +160,15 @@ fn last_text(facts: &[Record]) -> String {
         _ => None,
     };
     facts.iter().rev().filter_map(text).find(|text| !text.trim().is_empty()).unwrap_or_default()
+}
+
+/// Of the last answer, if the model or its provider broke it off.
+fn cut(facts: &[Record], model: &str) -> Option<String> {
+    let last = facts.iter().rev().find(|record| matches!(record.event, Event::Replied { author: None, .. }))?;
+    match &last.event {
+        Event::Replied { calls: 0, finish: Finish::Length, .. } => Some(cut_answer(model)),
+        _ => None,
+    }
 }
 
 fn denials(facts: &[Record], since: Seq, session: &str, agent: &str) -> Vec<Denial> {

@@ -60,18 +60,24 @@ pub fn transcript(facts: &[Record]) -> Vec<String> {
                 blocks.push(format!("  ! {model} answers from here on: {why}"));
             }
             Event::Detached { task } => blocks.push(format!("  ! {task} goes on in the background")),
-            Event::StepFailed { error, retry_at, .. } => {
+            Event::StepFailed { error, retry_at, partial, .. } => {
+                // What was said before a step that is tried again is said anew.
+                let kept = said(&[Part::text(partial.clone())]);
+                if retry_at.is_none() && !kept.is_empty() {
+                    blocks.push(format!("agent: {kept}\n  (cut off here)"));
+                }
                 let again = if retry_at.is_some() { " (tried again)" } else { "" };
                 blocks.push(format!("  ! {error}{again}"));
             }
-            Event::Interrupted { .. } => blocks.push("  ! interrupted".into()),
-            Event::LimitReached { words, .. } => blocks.push(format!("  ! {words}")),
+            Event::Interrupted { .. } => once(&mut blocks, "  ! interrupted".into()),
+            Event::LimitReached { words, .. } => once(&mut blocks, format!("  ! {words}")),
             Event::Compacted { summary, .. } => blocks.push(format!(
                 "  * from here on the model knows what was before by this summary:\n{}",
                 summary.inline().unwrap_or_default()
             )),
             Event::Pruned { .. } => blocks.push("  * what calls printed long ago is no longer shown to the model".into()),
-            Event::CompactionFailed { why } => blocks.push(format!("  ! the conversation was not summed up: {why}")),
+            Event::CompactionFailed { smaller: true, .. } => {}
+            Event::CompactionFailed { why, .. } => blocks.push(format!("  ! the conversation was not summed up: {why}")),
             Event::Titled { title } => blocks.push(format!("  * called {title} from here on")),
             Event::Misshapen { words, .. } => blocks.push(format!("  ! the answer does not fit the schema: {words}")),
             Event::TookOver { .. } => blocks.push("  ! the process died here; another took over".into()),
@@ -79,6 +85,13 @@ pub fn transcript(facts: &[Record]) -> Vec<String> {
         }
     }
     blocks
+}
+
+/// A step that ended by it has said why already.
+fn once(blocks: &mut Vec<String>, block: String) {
+    if blocks.last() != Some(&block) {
+        blocks.push(block);
+    }
 }
 
 fn speaker(source: &Source) -> &str {
@@ -112,7 +125,8 @@ fn indented(outcome: &Outcome) -> String {
     };
     let mut lines: Vec<String> = text.lines().take(OUTPUT_LINES).map(|line| format!("    {line}")).collect();
     if OUTPUT_LINES < text.lines().count() {
-        lines.push(format!("    … {} more lines", text.lines().count() - OUTPUT_LINES));
+        let more = text.lines().count() - OUTPUT_LINES;
+        lines.push(format!("    … {more} more {}", if more == 1 { "line" } else { "lines" }));
     }
     if outcome.is_error() {
         lines.insert(0, format!("    ({})", outcome.word()));

@@ -30,10 +30,10 @@ impl<'a> Start<'a> {
         &self.letters
     }
 
-    /// Nothing is the start of nothing.
+    /// Nothing is the start of nothing; the kind alone is the start of all of its kind.
     pub fn matches(&self, id: &str) -> bool {
         let whole = id.strip_prefix(self.prefix).unwrap_or(id).to_ascii_uppercase();
-        !self.letters.is_empty() && whole.starts_with(&self.letters)
+        !self.typed.is_empty() && whole.starts_with(&self.letters)
     }
 
     /// What is meant among those whose ids match; an id may come more than once and then means the first. `None`: nothing.
@@ -47,7 +47,9 @@ impl<'a> Start<'a> {
                 found.push(one);
             }
         }
-        if found.len() < 2 {
+        // The kind alone says of none that it is meant, even of the only one: it may be what is left of an unset variable.
+        let needed = if self.letters.is_empty() { 1 } else { 2 };
+        if found.len() < needed {
             return Ok(found.pop());
         }
         let mut matches: Vec<String> = found.iter().take(MATCHES_MAX).map(|one| id(one).to_owned()).collect();
@@ -75,13 +77,16 @@ mod tests {
             ("0", "0 could be any of these: call_01AB, call_01AC, call_02, call_01"),
             ("call_01", "call_01"),
             ("01a", "01a could be any of these: call_01AB, call_01AC"),
-            ("call_", "nothing"),
+            ("call_", "call_ could be any of these: call_01AB, call_01AC, call_02, call_01"),
             ("", "nothing"),
             ("call_03", "nothing"),
             ("ask_01", "nothing"),
         ] {
             assert_eq!(meant(typed), expected, "{typed}");
         }
+        let only = Start::new("call_", "call_").only(["call_01AB"], |id| id).unwrap_err().to_string();
+        assert_eq!(only, "call_ could be any of these: call_01AB");
+        assert!(Start::new("call_", "call_").only([], |id: &&str| *id).unwrap().is_none());
         let many: Vec<String> = (0..13).map(|number| format!("call_{number:02}X")).collect();
         let told = Start::new("call_0", "call_").only(&many, |id| id).unwrap_err().to_string();
         assert!(told.ends_with("call_09X"), "{told}");

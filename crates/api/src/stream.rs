@@ -147,6 +147,6 @@ pub fn delta_line(session: &SessionId, progress: &Progress) -> Option<Value> {
         Progress::Waiting { why, until } => {
             Some(json!({"type": "waiting", "session": session.as_str(), "why": why, "until": until.map(|at| at.0)}))
         }
-        Progress::CallNamed { .. } | Progress::Alive => None,
+        Progress::Begun | Progress::CallNamed { .. } | Progress::CallInput { .. } | Progress::Counted(_) | Progress::Alive => None,
     }
 }

@@ -31,18 +31,18 @@ const COLUMN_MAX: usize = 24;
 fn lines(node: &Node, agents: usize, states: usize, now: Timestamp) -> Vec<String> {
     let below = match node.below {
         0 => String::new(),
-        _ => format!(" (with those below {})", words::money(node.subtree.cost_usd)),
+        _ => format!(" (with those below {})", words::cost(&node.subtree)),
     };
     let last = if node.last_action.is_empty() { String::new() } else { format!("  last: {}", node.last_action) };
     let last = if node.doing.is_empty() { last } else { format!("  now: {}{last}", node.doing) };
     let mut lines = vec![format!(
-        "{}  {:agents$}  {:states$}  {:>3} steps  {:>6} tokens  {}{below}  {:>6} ago  {}{last}",
+        "{}  {:agents$}  {:states$}  {:>9}  {:>6} tokens  {}{below}  {:>6} ago  {}{last}",
         node.session,
         called(node),
         state(node),
-        node.steps,
+        words::count(node.steps, "step"),
         words::tokens(node.usage.tokens()),
-        words::money(node.usage.cost_usd),
+        words::cost(&node.usage),
         words::age(now.since(node.updated)),
         node.description,
     )];

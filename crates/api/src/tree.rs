@@ -321,7 +321,7 @@ fn who(node: &Node) -> String {
 fn facts(node: &Node, now: Timestamp) -> String {
     let total = match node.below {
         0 => String::new(),
-        below => format!(" · with {below} below {} tokens {}", words::tokens(node.subtree.tokens()), words::money(node.subtree.cost_usd)),
+        below => format!(" · with {below} below {} tokens {}", words::tokens(node.subtree.tokens()), words::cost(&node.subtree)),
     };
     format!(
         "{} · {} · {} · {} tokens · {}{total} · {} · {} ago",
@@ -329,7 +329,7 @@ fn facts(node: &Node, now: Timestamp) -> String {
         words::count(node.steps, "step"),
         words::count(node.calls, "call"),
         words::tokens(node.usage.tokens()),
-        words::money(node.usage.cost_usd),
+        words::cost(&node.usage),
         words::seconds(node.seconds),
         words::age(now.since(node.updated)),
     )

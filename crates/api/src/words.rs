@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use posse_session::{Answer, By, Decision, Hold, How, Scope, Status, Summary, Touch, Usage, Verdict};
+use posse_session::{Answer, By, Decision, Hold, How, Scope, SessionId, Status, Summary, Touch, Usage, Verdict};
 
 use crate::{Denial, Refused};
 
@@ -29,8 +29,17 @@ pub fn stopped_by(by: By) -> &'static str {
     }
 }
 
+/// What was spent: `$0.0032`, and where nobody knows all prices `$0.0032 + unknown`.
+pub fn cost(usage: &Usage) -> String {
+    match (usage.unpriced, usage.cost_usd) {
+        (0, usd) => money(usd),
+        (_, 0.0) => "unknown cost".to_owned(),
+        (_, usd) => format!("{} + unknown", money(usd)),
+    }
+}
+
 /// `$0.0032`, with as many digits as say something.
-pub fn money(usd: f64) -> String {
+fn money(usd: f64) -> String {
     if usd == 0.0 || 0.01 <= usd { format!("${usd:.2}") } else { format!("${usd:.4}") }
 }
 
@@ -78,7 +87,7 @@ pub fn closing_team(root: &Summary, usage: Usage, took: Duration, sessions: usiz
     format!(
         "{how} in {} · {sessions} sessions · {} · look closer: posse sessions tree {}",
         seconds(took.as_secs_f64()),
-        money(usage.cost_usd),
+        cost(&usage),
         root.session
     )
 }
@@ -87,13 +96,13 @@ pub fn closing_team(root: &Summary, usage: Usage, took: Duration, sessions: usiz
 pub fn closing(root: &Summary, usage: Usage, took: Duration, sessions: usize) -> String {
     let tree = if 1 < sessions { format!(" · {sessions} sessions") } else { String::new() };
     format!(
-        "{} in {:.1} s{tree} · {} steps · {} calls · {} tokens · {} · look closer: posse sessions show {}",
+        "{} in {:.1} s{tree} · {} · {} · {} tokens · {} · look closer: posse sessions show {}",
         status(root.status),
         took.as_secs_f64(),
-        root.steps,
-        root.calls,
+        count(root.steps, "step"),
+        count(root.calls, "call"),
         tokens(usage.tokens()),
-        money(usage.cost_usd),
+        cost(&usage),
         root.session
     )
 }
@@ -144,6 +153,28 @@ pub fn denial(denial: &Denial) -> String {
     }
 }
 
+/// Calls that are named in one line.
+const NAMED_MAX: usize = 3;
+
+/// What to do about what nobody could allow. `whole`: no other line says what that was.
+pub fn unanswered(denied: &[Denial], whole: bool) -> String {
+    let mut calls: Vec<&str> = Vec::new();
+    for denial in denied.iter().filter(|denial| denial.refused == Refused::ByNobody) {
+        let what = if denial.what.is_empty() { &denial.tool } else { &denial.what };
+        if !calls.contains(&what.as_str()) {
+            calls.push(what);
+        }
+    }
+    let more = calls.len().saturating_sub(NAMED_MAX);
+    let named = calls.iter().take(NAMED_MAX).copied().collect::<Vec<_>>().join(", ");
+    let more = if 0 < more { format!(" and {more} more") } else { String::new() };
+    let what = if whole { format!("denied, because nobody could answer: {named}{more}; ") } else { String::new() };
+    // Two kinds only a person allows; and a quote would end the rule in a shell.
+    let can_be_ruled = |call: &&&str| !call.starts_with("protected(") && !call.starts_with("question(") && !call.contains(['\'', '\n']);
+    let rule = calls.iter().find(can_be_ruled).map_or(String::new(), |call| format!("--allow '{call}' allows it, "));
+    format!("{what}{rule}--on-ask wait waits for `posse asks answer`, --on-ask deny-ok takes it as it is")
+}
+
 /// How far an answer reaches, in the word that `posse asks answer` takes for it.
 pub fn answer(answer: &Answer) -> &'static str {
     match answer {
@@ -186,11 +217,25 @@ pub fn hold(hold: Hold) -> &'static str {
     }
 }
 
-/// What to do when the log cannot be written or read.
+/// What to do when the log cannot be written or read, and no session has to go on.
 pub fn storage(why: &str) -> String {
-    let advice = if why.contains("full") || why.contains("No space") || why.contains("quota") {
-        "free some space, then `posse sessions resume ID` goes on where it stopped"
-    } else if why.contains("ermission") || why.contains("ead-only") || why.contains("readonly") {
+    storage_trouble(why, "give the command again")
+}
+
+/// The same in the middle of a session.
+pub fn storage_in(session: &SessionId, why: &str) -> String {
+    storage_trouble(why, &format!("`posse sessions resume {session}` goes on where it stopped"))
+}
+
+fn storage_trouble(why: &str, then: &str) -> String {
+    if why.contains("is damaged") {
+        // It says itself what to do, and nobody knows yet what is lost.
+        return format!("{why}; what is lost is told then");
+    }
+    if why.contains("full") || why.contains("No space") || why.contains("quota") {
+        return format!("{why}; free some space, then {then}");
+    }
+    let advice = if why.contains("ermission") || why.contains("ead-only") || why.contains("readonly") {
         "make the folder writable, or set POSSE_HOME to one that is"
     } else {
         "`posse doctor` checks the data folder; nothing that was acknowledged is lost"
@@ -201,6 +246,46 @@ pub fn storage(why: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn trouble_with_the_log_names_the_session_if_there_is_one_and_promises_nothing_of_a_damaged_file() {
+        let session = SessionId::new("ses_1");
+        let full = "the disk that holds x is full";
+        assert_eq!(storage(full), format!("{full}; free some space, then give the command again"));
+        assert_eq!(
+            storage_in(&session, full),
+            format!("{full}; free some space, then `posse sessions resume ses_1` goes on where it stopped")
+        );
+        let damaged = "posse.db is damaged (row missing): start posse again, and what can be read is saved into a new file";
+        for words in [storage(damaged), storage_in(&session, damaged)] {
+            assert_eq!(words, format!("{damaged}; what is lost is told then"));
+        }
+        assert!(storage("posse.db: locked too long").contains("nothing that was acknowledged is lost"));
+    }
+
+    #[test]
+    fn what_nobody_could_allow_is_named_with_what_to_do() {
+        let denial = |what: &str, refused| Denial {
+            call: String::new(),
+            session: String::new(),
+            agent: String::new(),
+            tool: "bash".into(),
+            what: what.into(),
+            rule: None,
+            refused,
+        };
+        let by_nobody = |what: &str| denial(what, Refused::ByNobody);
+        let then = "--on-ask wait waits for `posse asks answer`, --on-ask deny-ok takes it as it is";
+        let denied = [denial("edit(x)", Refused::AtOnce), by_nobody("protected(x)"), by_nobody("bash(it's)"), by_nobody("bash(a)")];
+        assert_eq!(
+            unanswered(&denied, true),
+            format!("denied, because nobody could answer: protected(x), bash(it's), bash(a); --allow 'bash(a)' allows it, {then}")
+        );
+        assert_eq!(unanswered(&denied[..2], false), then);
+        let many: Vec<Denial> = ["a", "b", "a", "c", "d", "e"].map(by_nobody).into();
+        let words = format!("denied, because nobody could answer: a, b, c and 2 more; --allow 'a' allows it, {then}");
+        assert_eq!(unanswered(&many, true), words);
+    }
 
     #[test]
     fn a_reason_names_the_rule_and_its_file_or_says_why_there_is_none() {

@@ -13,7 +13,7 @@ const SETTING: Setting<'static> = Setting { version: "0.1.0", project: "/home/me
 
 fn exported(story: &Story, children: &[&Story]) -> Value {
     let children: HashMap<SessionId, Vec<Record>> = children.iter().map(|child| (child.session.clone(), child.facts.clone())).collect();
-    opencode(&story.summary(), &story.facts, &children, SETTING)
+    opencode(&story.summary(), &[], &story.facts, &children, SETTING)
 }
 
 /// The child of the seed's example: one call that worked, one that did not.

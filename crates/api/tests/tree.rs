@@ -6,7 +6,7 @@ use posse_api::{
     WaitsFor, branches, is_task, name_lanes, named, shell_lines, shell_rows, shown_status, summed_up, task_lines, transcript, tree,
     tree_lines, words,
 };
-use posse_session::{By, CallId, Event, Hold, How, Outcome, Part, SessionId, Status, Summary, Timestamp};
+use posse_session::{By, CallId, Event, Hold, How, Limit, Outcome, Part, SessionId, Status, Summary, Timestamp};
 use support::{BORN, Story};
 
 fn answered(story: Story) -> Story {
@@ -81,11 +81,11 @@ fn a_part_of_a_tree_is_a_tree_and_tasks_are_what_was_delegated() {
     assert_eq!(
         task_lines(&all, NOW).join("\n"),
         "\
-ses_a  explore           completed    1 steps    1.0k tokens  $0.25     1 s ago  layout
-ses_b  general \"tester\"  waiting      1 steps    1.0k tokens  $0.25 (with those below $0.25)     1 s ago  tests  last: agent deeper
+ses_a  explore           completed     1 step    1.0k tokens  $0.25     1 s ago  layout
+ses_b  general \"tester\"  waiting       1 step    1.0k tokens  $0.25 (with those below $0.25)     1 s ago  tests  last: agent deeper
     waits for 1 task
 ses_d  explore           running      0 steps       0 tokens  $0.00     1 s ago  deeper
-ses_c  general           waiting      1 steps    1.0k tokens  $0.25     1 s ago  push  last: bash git push
+ses_c  general           waiting       1 step    1.0k tokens  $0.25     1 s ago  push  last: bash git push
     waits for your permission: bash(git push); posse asks answer ask_1 once|session|tree|project|no"
     );
 }
@@ -204,6 +204,29 @@ fn a_list_shows_shells_stand_ins_lanes_and_who_stopped_it() {
         let nodes = tree(&[stopped.summary()], &SessionId::new("ses_a"), true, NOW);
         assert!(task_lines(&nodes, NOW)[0].contains(expected) && tree_lines(&nodes, NOW)[0].contains(expected), "{by:?}");
     }
+}
+
+#[test]
+fn a_transcript_has_what_was_said_before_a_turn_broke_off_and_why_once() {
+    let failed = |error: &str, partial: &str, retry_at| Event::StepFailed {
+        step: 0,
+        failure: None,
+        error: error.into(),
+        retry_at,
+        partial: partial.into(),
+        usage: Default::default(),
+    };
+    let story = Story::root("ses_r")
+        .and(failed("cut", "said anew", Some(NOW)))
+        .and(failed("interrupted", "the first half", None))
+        .and(Event::Interrupted { by: By::User, hold: Hold::Esc })
+        .and(failed("no time", "", None))
+        .and(Event::LimitReached { limit: Limit::Time, words: "no time".into(), own: false })
+        .and(Event::Interrupted { by: By::User, hold: Hold::Esc });
+    assert_eq!(
+        transcript(&story.facts).join("\n"),
+        "  ! cut (tried again)\nagent: the first half\n  (cut off here)\n  ! interrupted\n  ! no time\n  ! interrupted"
+    );
 }
 
 #[test]

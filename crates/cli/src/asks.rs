@@ -54,7 +54,7 @@ async fn list(format: Listing) -> Result<Exit, Failure> {
 
 fn block(ask: &Ask) -> Vec<String> {
     let age = words::age(build::SystemClock.now().since(ask.since));
-    let mut lines = vec![format!("{}  {}  {age} ago  {} in {}", ask.ask, safe(&ask.tool), safe(&ask.agent), ask.session)];
+    let mut lines = vec![format!("{}  {}  {age} ago  {} in {}", ask.ask, flat(&ask.tool), flat(&ask.who()), ask.session)];
     lines.extend(request(ask).into_iter().map(|line| format!("    {line}")));
     lines.push(if ask.waiting {
         format!("    waits  a process: posse asks answer {} {}", ask.ask, words_of(ask))

@@ -7,12 +7,12 @@ use std::{
     fs::{self, File},
     io::{IsTerminal as _, Read as _, Seek as _, Write as _},
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use posse_config::{Config, InternalSettings, Places, notes_of_project};
-use posse_engine::{Advising, Consolidation, Handle};
+use posse_engine::{Advising, Consolidation, Handle, Upkeep};
 use posse_models::Explorer;
 use posse_session::{Birth, By, Command, How, Kind, OpenTask, Purpose, Rule, Rules, Seq, Session, SessionId, Verdict};
 use serde::{Deserialize, Serialize};
@@ -43,6 +43,7 @@ pub(crate) fn advising(
     places: &Places,
     config: &Config,
     birth: &Birth,
+    claim: &Claim,
     usable: impl Fn(&str) -> Result<String, String>,
     report: impl Fn(&str),
 ) -> Advising {
@@ -73,8 +74,7 @@ pub(crate) fn advising(
         remember: notes.as_ref().filter(|_| wanted.memory).map(|notes| notes.remember.as_str().into()),
         consolidate: notes.filter(|_| wanted.consolidate).map(|notes| Consolidation {
             directive: notes.consolidate.as_str().into(),
-            // What cannot be read or written is not put in order.
-            claim: Arc::new(move |session: &SessionId| claim(&stamp, &notes.dir, session, SystemTime::now()).unwrap_or(false)),
+            upkeep: Arc::new(NotesUpkeep { stamp, notes: notes.dir, claim: claim.clone() }),
         }),
         summaries: wanted.summaries.map(|every| every.max(SUMMARIES_MIN)),
         model,
@@ -162,38 +162,126 @@ struct Stamp {
     at: u64,
     #[serde(default)]
     sessions: Vec<String>,
+    /// Who began to put them in order, and has not said that it is done. It counts as long as its process has the lock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    claimed: Option<String>,
 }
 
-/// Whether it is time to put the notes in order; then it is the caller's, and nobody else's until it is time again.
-fn claim(stamp: &Path, notes: &Path, session: &SessionId, now: SystemTime) -> std::io::Result<bool> {
-    if let Some(folder) = stamp.parent() {
-        fs::create_dir_all(folder)?;
+/// What this process has taken upon itself: for which session, and the lock that the kernel frees with the process.
+#[derive(Clone, Default)]
+pub(crate) struct Claim(Arc<Mutex<Option<(SessionId, File)>>>);
+
+impl Claim {
+    fn held(&self) -> MutexGuard<'_, Option<(SessionId, File)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-    let mut file = File::options().read(true).write(true).create(true).truncate(false).open(stamp)?;
-    // Somebody else is just looking, and would be the one.
-    if file.try_lock().is_err() {
-        return Ok(false);
+}
+
+/// The notes of a project, and who puts them in order.
+struct NotesUpkeep {
+    stamp: PathBuf,
+    notes: PathBuf,
+    claim: Claim,
+}
+
+impl Upkeep for NotesUpkeep {
+    // What cannot be read or written is not put in order.
+    fn claim(&self, session: &SessionId) -> bool {
+        self.try_claim(session, SystemTime::now()).unwrap_or(false)
     }
+
+    fn claim_again(&self, session: &SessionId) -> bool {
+        self.try_claim_again(session).unwrap_or(false)
+    }
+
+    fn done(&self, session: &SessionId) {
+        // It would be done once more, by the next one whose time it is.
+        let _ = self.note_done(session, SystemTime::now());
+    }
+}
+
+impl NotesUpkeep {
+    /// Whether it is time to put the notes in order; then it is the caller's, and nobody else's until it is done or this
+    /// process is gone.
+    fn try_claim(&self, session: &SessionId, now: SystemTime) -> std::io::Result<bool> {
+        let mut file = self.open_stamp()?;
+        // Somebody else is just looking, and would be the one.
+        if file.try_lock().is_err() {
+            return Ok(false);
+        }
+        let mut known = read_stamp(&file)?;
+        let before = UNIX_EPOCH + Duration::from_millis(known.at);
+        let is_new = !known.sessions.iter().any(|seen| seen == session.as_str());
+        if is_new && known.sessions.len() < SESSIONS_MIN {
+            known.sessions.push(session.to_string());
+        }
+        let (all, new) = notes_since(&self.notes, before);
+        let is_old = now.duration_since(before).is_ok_and(|age| AGE_MIN <= age) && SESSIONS_MIN <= known.sessions.len();
+        let is_time = 0 < all && (NOTES_NEW_MIN <= new || is_old);
+        let is_ours = is_time && self.take(session)?;
+        if is_ours {
+            known.claimed = Some(session.to_string());
+        }
+        if is_ours || is_new {
+            write_stamp(&mut file, &known)?;
+        }
+        Ok(is_ours)
+    }
+
+    fn try_claim_again(&self, session: &SessionId) -> std::io::Result<bool> {
+        let file = self.open_stamp()?;
+        file.lock()?;
+        let is_claimed = read_stamp(&file)?.claimed.as_deref() == Some(session.as_str());
+        Ok(is_claimed && self.take(session)?)
+    }
+
+    /// From now on only what is written later is new.
+    fn note_done(&self, session: &SessionId, now: SystemTime) -> std::io::Result<()> {
+        let mut held = self.claim.held();
+        if held.as_ref().is_none_or(|(claimed, _)| claimed != session) {
+            return Ok(());
+        }
+        let mut file = self.open_stamp()?;
+        file.lock()?;
+        let at = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
+        let written = write_stamp(&mut file, &Stamp { at, ..Stamp::default() });
+        *held = None;
+        written
+    }
+
+    /// `false`: another session of a process that lives has it.
+    fn take(&self, session: &SessionId) -> std::io::Result<bool> {
+        let mut held = self.claim.held();
+        if let Some((claimed, _)) = &*held {
+            return Ok(claimed == session);
+        }
+        let lock = File::options().read(true).write(true).create(true).truncate(false).open(self.stamp.with_extension("lock"))?;
+        let is_free = lock.try_lock().is_ok();
+        if is_free {
+            *held = Some((session.clone(), lock));
+        }
+        Ok(is_free)
+    }
+
+    fn open_stamp(&self) -> std::io::Result<File> {
+        if let Some(folder) = self.stamp.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        File::options().read(true).write(true).create(true).truncate(false).open(&self.stamp)
+    }
+}
+
+fn read_stamp(file: &File) -> std::io::Result<Stamp> {
     let mut text = String::new();
-    (&file).take(STAMP_BYTES_MAX).read_to_string(&mut text)?;
-    let mut known: Stamp = serde_json::from_str(&text).unwrap_or_default();
-    let before = UNIX_EPOCH + Duration::from_millis(known.at);
-    let is_new = !known.sessions.iter().any(|seen| seen == session.as_str());
-    if is_new && known.sessions.len() < SESSIONS_MIN {
-        known.sessions.push(session.to_string());
-    }
-    let (all, new) = notes_since(notes, before);
-    let is_old = now.duration_since(before).is_ok_and(|age| AGE_MIN <= age) && SESSIONS_MIN <= known.sessions.len();
-    let is_time = 0 < all && (NOTES_NEW_MIN <= new || is_old);
-    if is_time {
-        known = Stamp { at: now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64), sessions: Vec::new() };
-    }
-    if is_time || is_new {
-        file.rewind()?;
-        file.set_len(0)?;
-        file.write_all(serde_json::to_string(&known).unwrap_or_default().as_bytes())?;
-    }
-    Ok(is_time)
+    file.take(STAMP_BYTES_MAX).read_to_string(&mut text)?;
+    // A broken stamp is none.
+    Ok(serde_json::from_str(&text).unwrap_or_default())
+}
+
+fn write_stamp(file: &mut File, stamp: &Stamp) -> std::io::Result<()> {
+    file.rewind()?;
+    file.set_len(0)?;
+    file.write_all(serde_json::to_string(stamp).unwrap_or_default().as_bytes())
 }
 
 /// How many notes there are, and how many were written since.
@@ -216,14 +304,29 @@ mod tests {
         fs::write(folder.join(name), "something worth knowing").unwrap();
     }
 
+    /// The notes of a folder, as a process of its own knows them.
+    fn process(folder: &Path) -> NotesUpkeep {
+        NotesUpkeep { stamp: folder.join("data/stamp.json"), notes: folder.join("notes"), claim: Claim::default() }
+    }
+
+    fn with_notes(count: usize) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("notes")).unwrap();
+        (0..count).for_each(|number| note(&folder.path().join("notes"), &format!("{number}.md")));
+        folder
+    }
+
     /// CC-216: five new notes, or a day with three sessions in it; and then not again at once.
     #[test]
     fn notes_are_put_in_order_when_there_is_something_to_do() {
-        let folder = tempfile::tempdir().unwrap();
-        let (notes, stamp) = (folder.path().join("notes"), folder.path().join("data/stamp.json"));
-        fs::create_dir(&notes).unwrap();
-        let now = SystemTime::now();
-        let by = |name: &str, at: SystemTime| claim(&stamp, &notes, &SessionId::new(name), at).unwrap();
+        let folder = with_notes(0);
+        let (notes, now) = (folder.path().join("notes"), SystemTime::now());
+        let by = |name: &str, at: SystemTime| {
+            let (process, session) = (process(folder.path()), SessionId::new(name));
+            let is_ours = process.try_claim(&session, at).unwrap();
+            process.note_done(&session, at).unwrap();
+            is_ours
+        };
         assert!(!by("ses_1", now), "there is nothing");
         for number in 0..4 {
             note(&notes, &format!("{number}.md"));
@@ -242,25 +345,46 @@ mod tests {
         assert!(!by("ses_5", next_day));
     }
 
-    /// Two processes come to it at the same time: one of them does it.
+    /// Many processes come to it at the same time: one of them does it, and the others only when that one is gone.
     #[test]
     fn only_one_puts_them_in_order() {
-        let folder = tempfile::tempdir().unwrap();
-        let (notes, stamp) = (folder.path().join("notes"), folder.path().join("stamp.json"));
-        fs::create_dir(&notes).unwrap();
-        (0..6).for_each(|number| note(&notes, &format!("{number}.md")));
+        let folder = with_notes(6);
         let now = SystemTime::now() + Duration::from_secs(60);
+        let processes: Vec<NotesUpkeep> = (0..8).map(|_| process(folder.path())).collect();
         let claims: Vec<bool> = std::thread::scope(|scope| {
-            let claims: Vec<_> = (0..8)
-                .map(|nth| {
-                    let (stamp, notes) = (&stamp, &notes);
-                    scope.spawn(move || claim(stamp, notes, &SessionId::new(format!("ses_{nth}")), now).unwrap())
-                })
+            let claims: Vec<_> = processes
+                .iter()
+                .enumerate()
+                .map(|(nth, process)| scope.spawn(move || process.try_claim(&SessionId::new(format!("ses_{nth}")), now).unwrap()))
                 .collect();
             claims.into_iter().map(|claim| claim.join().unwrap()).collect()
         });
         assert_eq!(claims.iter().filter(|claim| **claim).count(), 1, "{claims:?}");
-        fs::write(&stamp, "no JSON at all").unwrap();
-        assert!(claim(&stamp, &notes, &SessionId::new("ses_9"), now).unwrap(), "a broken stamp is none");
+        fs::write(&processes[0].stamp, "no JSON at all").unwrap();
+        drop(processes);
+        assert!(process(folder.path()).try_claim(&SessionId::new("ses_9"), now).unwrap(), "a broken stamp is none");
+    }
+
+    /// A claim is worth what its process is: the kernel frees it, and the next one need not wait for another day.
+    #[test]
+    fn the_claim_of_a_dead_process_is_free_again() {
+        let folder = with_notes(5);
+        let now = SystemTime::now() + Duration::from_secs(60);
+        let (first, second) = (SessionId::new("ses_1"), SessionId::new("ses_2"));
+        let claim = |process: &NotesUpkeep, session: &SessionId| process.try_claim(session, now).unwrap();
+        let alive = process(folder.path());
+        assert!(claim(&alive, &first) && !claim(&process(folder.path()), &second), "it lives");
+        drop(alive);
+        // Whoever goes on with the first goes on with its notes.
+        let goes_on = process(folder.path());
+        assert!(!goes_on.try_claim_again(&second).unwrap() && goes_on.try_claim_again(&first).unwrap());
+        drop(goes_on);
+        // Nobody did: another one does it, and then it is nobody's.
+        let another = process(folder.path());
+        assert!(claim(&another, &second) && !process(folder.path()).try_claim_again(&first).unwrap());
+        another.note_done(&second, now).unwrap();
+        let late = process(folder.path());
+        assert!(!late.try_claim_again(&first).unwrap() && !claim(&late, &first), "they are in order");
+        assert!(late.claim.held().is_none(), "and nothing is held");
     }
 }

@@ -63,6 +63,7 @@ pub(crate) fn places(dir: Option<&Path>) -> Result<Places, Failure> {
         return Err(Failure::usage(format!("{} is not a folder", cwd.display())));
     }
     let places = Places::find(&cwd, &env).map_err(|error| Failure::usage(error.to_string()))?;
+    let places = places.seen_from(&here.canonicalize().unwrap_or(here));
     crate::trace::start(&places.data_dir)?;
     Ok(places)
 }
@@ -73,9 +74,10 @@ pub(crate) fn configuration(places: &Places, how: &How) -> Result<Config, Failur
     flags.sort_by_key(|(placed, _)| placed.at);
     let mut rules = Vec::new();
     for (placed, action) in flags {
-        let parsed = parse_rule_list(&placed.text, action, &places.home).map_err(|error| Failure::usage(error.to_string()))?;
-        // An unset variable in a script must not silently widen what is allowed.
-        if parsed.is_empty() && action != Verdict::Allow {
+        let parsed =
+            parse_rule_list(&placed.text, action, &places.home, &places.project).map_err(|error| Failure::usage(error.to_string()))?;
+        // An unset variable in a script must not silently change what is allowed.
+        if parsed.is_empty() {
             return Err(Failure::usage("an empty rule was given; write something like `edit` or `bash(git diff*)`"));
         }
         rules.extend(parsed);

@@ -1,6 +1,6 @@
 //! `posse config`: the values in force, where they come from, and what is wrong with them.
 
-use posse_config::{Overrides, Problem};
+use posse_config::{Checked, Config, ModelChoiceError, Overrides, Places, Problem};
 use serde_json::json;
 
 use crate::{
@@ -56,16 +56,39 @@ fn path(format: Listing) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn check(format: Listing) -> Result<Exit, Failure> {
-    let places = build::places(None)?;
-    let mut checked = posse_config::check(&places, &env, &Overrides::default());
-    // Agents are part of what was configured; what their files had guessed is `posse agents check`.
-    if let Ok(config) = posse_config::load(&places, &env, &Overrides::default()) {
-        match posse_config::agents(&places, &config, None) {
-            Ok(agents) => checked.errors.extend(agents.dead_denies),
-            Err(error) => checked.errors.extend(error.problems),
+/// Everything that is wrong with what was configured, also what only a look at agents and models shows.
+pub(crate) fn checked(places: &Places) -> Checked {
+    let mut checked = posse_config::check(places, &env, &Overrides::default());
+    let Ok(config) = build::configuration(places, &How::default()) else { return checked };
+    // Agents are part of what was configured; what was guessed in files of their own is `posse agents check`.
+    match posse_config::agents(places, &config, None) {
+        Ok(agents) => {
+            checked.errors.extend(agents.dead_denies);
+            checked.warnings.extend(agents.tolerated.into_iter().filter(|problem| problem.key.starts_with("agent.")));
+        }
+        Err(error) => checked.errors.extend(error.problems),
+    }
+    checked.warnings.extend(wrong_models(&config));
+    checked
+}
+
+/// Names in `model` and `models` that lead to no model. A key that is missing is a matter of where posse runs.
+fn wrong_models(config: &Config) -> Vec<Problem> {
+    let aliases = config.aliases.iter().map(|(alias, model)| (format!("models.{alias}"), model));
+    let named = config.model.iter().map(|model| ("model".to_owned(), model)).chain(aliases);
+    let mut problems = Vec::new();
+    for (key, model) in named {
+        match config.choose_model(Some(&model.value), &build::known(), &env) {
+            Ok(_) | Err(ModelChoiceError::NoKey { .. }) => {}
+            Err(error) => problems.push(Problem { origin: model.origin.clone(), key, words: error.to_string() }),
         }
     }
+    problems
+}
+
+fn check(format: Listing) -> Result<Exit, Failure> {
+    let places = build::places(None)?;
+    let checked = checked(&places);
     let exit = if checked.errors.is_empty() { Exit::Done } else { Exit::Usage };
     if format == Listing::Json {
         let words = |problems: &[Problem]| problems.iter().map(ToString::to_string).collect::<Vec<_>>();

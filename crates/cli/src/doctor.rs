@@ -10,7 +10,7 @@ mod worktrees;
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use posse_config::{Config, ModelChoice, Overrides, Places};
+use posse_config::{Config, ModelChoice, Places};
 use posse_models::LocalServer;
 use posse_session::format_duration;
 use posse_session::{CallId, CommandLine, Ended, Workspace as _};
@@ -20,6 +20,7 @@ use serde_json::json;
 use crate::{
     args::{How, Listing},
     build::{self, env},
+    configure,
     exit::{Exit, Failure},
     local,
     print::{flat, to_stdout},
@@ -109,16 +110,29 @@ fn word(health: Health) -> &'static str {
 }
 
 fn configuration(places: &Places) -> Finding {
-    let checked = posse_config::check(places, &env, &Overrides::default());
+    let checked = configure::checked(places);
     let all: Vec<String> = checked.errors.iter().chain(&checked.warnings).map(ToString::to_string).collect();
     let (health, words) = if !checked.errors.is_empty() {
         (Health::Bad, all.join("; "))
     } else if !all.is_empty() {
         (Health::Note, all.join("; "))
     } else {
-        (Health::Good, format!("{}", places.config_dir.join("posse.json").display()))
+        read(places)
     };
     Finding::new("configuration", health, words)
+}
+
+/// The files and texts that count.
+fn read(places: &Places) -> (Health, String) {
+    let sources = build::configuration(places, &How::default()).map(|config| config.sources).unwrap_or_default();
+    // The first is what we wrote ourselves.
+    match sources.get(1..).unwrap_or_default() {
+        [] => {
+            let own = places.config_dir.join("posse.json");
+            (Health::Note, format!("no file yet, so built-in values count; yours would be {}", own.display()))
+        }
+        read => (Health::Good, read.join(", ")),
+    }
 }
 
 /// Starts `true` the way tools start everything.
@@ -167,7 +181,8 @@ fn delegation(config: &Config) -> Vec<Finding> {
         ("a silent stream", limits.stream_idle),
     ];
     let times = times.map(|(what, time)| format!("{} {what}", format_duration(time))).join(", ");
-    let counts = format!("{} deep, {} tasks of one session, {} tasks in a tree", limits.depth, limits.children, limits.tree);
+    let tasks = |count: u64| posse_api::words::count(count, "task");
+    let counts = format!("{} deep, {} of one session, {} in a tree", limits.depth, tasks(limits.children), tasks(limits.tree));
     vec![
         good("requests", lanes.join(", ")),
         good("background", background),

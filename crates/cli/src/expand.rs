@@ -42,7 +42,7 @@ impl Typist {
     pub(crate) fn unknown(&self, text: &str, voice: &Voice) -> Option<String> {
         self.lines(text, voice).into_iter().find_map(|line| match line {
             Line::Command { name, .. } if self.commands.find(&name).is_none() && self.wish_to_compact(text, voice).is_none() => {
-                Some(self.commands.unknown(&name))
+                Some(self.commands.unknown(&name, OWN_COMMANDS))
             }
             _ => None,
         })
@@ -108,6 +108,9 @@ impl Typist {
 pub(crate) fn is_internal(agent: &Agent) -> bool {
     agent.native && agent.hidden && !agent.mode.is_subagent()
 }
+
+/// The commands that posse knows by itself; `/fork` is `run/fork.rs`.
+const OWN_COMMANDS: &[&str] = &[COMPACT, "fork"];
 
 /// The command that posse knows by itself: the conversation is summed up.
 const COMPACT: &str = "compact";
@@ -374,9 +377,8 @@ impl Draft<'_> {
     }
 
     fn grants(&self, allowed_tools: &[String]) -> Vec<Grant> {
-        let rules = allowed_tools
-            .iter()
-            .filter_map(|written| posse_config::parse_rule_list(written, Verdict::Allow, &self.typist.places.home).ok());
+        let Places { home, project, .. } = &self.typist.places;
+        let rules = allowed_tools.iter().filter_map(|written| posse_config::parse_rule_list(written, Verdict::Allow, home, project).ok());
         rules.flatten().map(|rule| Grant { key: rule.key, pattern: rule.pattern, exact: false }).collect()
     }
 

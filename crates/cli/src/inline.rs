@@ -22,7 +22,7 @@ use rustix::{
 use crate::{
     args::{How, OnAsk},
     asks::{request, words_of},
-    print::{flat, safe, to_stderr},
+    print::{flat, to_stderr},
 };
 
 /// The kernel's bound for a line of a terminal.
@@ -107,9 +107,12 @@ impl Asker {
 
 /// What waits, on one line.
 fn subject(ask: &Ask) -> String {
+    let is_task = !ask.description.is_empty() || ask.name.is_some();
+    let (asker, of) =
+        if is_task { (flat(&ask.who()), format!(" of {}", flat(&ask.who()))) } else { ("the agent".to_owned(), String::new()) };
     match ask.questions.first() {
-        Some(question) => format!("the agent asks: {}", flat(&question.text)),
-        None => format!("{} waits for your permission: {}", flat(&ask.tool), flat(&ask.what)),
+        Some(question) => format!("{asker} asks: {}", flat(&question.text)),
+        None => format!("{}{of} waits for your permission: {}", flat(&ask.tool), flat(&ask.what)),
     }
 }
 
@@ -118,14 +121,15 @@ async fn described(root: &SessionId, session: &SessionId, (ask, call): &(AskId, 
     let mut facts = read_all(log, session, call.seq.saturating_sub(1)).await.unwrap_or_default();
     facts.retain(|record| posse_api::concerns(&record.event, &call.call));
     let _ = restore(log, &mut facts).await;
-    let summary = log.summaries(Some(root)).await.unwrap_or_default().into_iter().find(|summary| summary.session == *session);
+    let tree = log.summaries(Some(root)).await.unwrap_or_default();
+    let summary = tree.iter().find(|summary| summary.session == *session).cloned();
     let summary = summary.unwrap_or_else(|| Summary::new(session.clone()));
     let decision = match &call.state {
         CallState::Asked { decision, .. } => decision.clone(),
         _ => posse_session::Decision::allow(),
     };
     let open = OpenAsk { ask: ask.clone(), call: call.call.clone(), at: summary.updated, decision };
-    Ask::new(&summary, &open, &facts, true)
+    Ask::new(&summary, &open, &facts, true).named_in(&tree)
 }
 
 /// The person at this terminal.
@@ -159,7 +163,7 @@ impl Terminal {
         // The picture of the team stands still while somebody is asked.
         let _still = crate::narrate::screen::still();
         if !self.gone {
-            to_stderr(&format!("\n? {} wants {}  ({} in {})", safe(&ask.agent), safe(&ask.tool), ask.ask, ask.session));
+            to_stderr(&format!("\n? {} wants {}  ({} in {})", flat(&ask.who()), flat(&ask.tool), ask.ask, ask.session));
             request(ask).iter().for_each(|line| to_stderr(&format!("  {line}")));
             // What was typed before the question was there is no answer to it.
             let _ = tcflush(&self.input, QueueSelector::IFlush);

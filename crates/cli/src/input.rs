@@ -2,7 +2,7 @@
 
 use std::{
     io::{IsTerminal as _, Read as _},
-    sync::mpsc,
+    sync::{OnceLock, mpsc},
     time::Duration,
 };
 
@@ -32,16 +32,25 @@ pub(crate) fn prompt(arguments: &[String]) -> Result<Prompt, Failure> {
         if std::io::stdin().is_terminal() && words.is_empty() {
             return Err(Failure::usage("nothing to do: give a prompt, as in `posse run \"Where is main?\"`, or pipe one in"));
         }
-        blocks.push(read_all()?);
+        blocks.extend(once(|| read_all().map(Some))?);
     } else {
         blocks.push(words);
-        blocks.extend(piped()?);
+        blocks.extend(once(piped)?);
     }
     blocks.retain(|block| !block.trim().is_empty());
     if blocks.is_empty() {
         return Err(Failure::usage("nothing to do: the prompt is empty"));
     }
     Ok(Prompt { blocks, piped: piped_only })
+}
+
+/// Stdin can be read once, and a command may begin again (`main.rs`).
+fn once(read: impl FnOnce() -> Result<Option<String>, Failure>) -> Result<Option<String>, Failure> {
+    static READ: OnceLock<Option<String>> = OnceLock::new();
+    match READ.get() {
+        Some(piped) => Ok(piped.clone()),
+        None => read().map(|piped| READ.get_or_init(|| piped).clone()),
+    }
 }
 
 /// What is piped in beside a prompt. A pipe that stays open and silent is left alone.

@@ -205,7 +205,7 @@ impl Conversation<'_> {
 
     fn broken(&self, error: RunError) -> Failure {
         match error {
-            RunError::Unavailable(why) => Failure::failed(words::storage(&why)),
+            RunError::Unavailable(why) => Failure::failed(words::storage_in(self.handle.id(), &why)),
             other => Failure::failed(format!("{other}; `posse sessions show {}` tells how it went on", self.handle.id())),
         }
     }

@@ -41,8 +41,14 @@ mod wardrobe;
 mod why;
 mod worktrees;
 
+use std::time::Duration;
+
 use clap::Parser as _;
 use exit::{Exit, Failure};
+
+/// How long the end of a command may take to move its log into the database, when everything is said. Where a disk takes
+/// longer the log stays as a kill would leave it, and nothing is lost.
+const SETTLE_MAX: Duration = Duration::from_millis(250);
 
 fn main() -> std::process::ExitCode {
     // The keeper is this same program: nothing may happen before it is told apart.
@@ -52,18 +58,33 @@ fn main() -> std::process::ExitCode {
     // What tools run must not read this process's memory or environment: the provider's keys are in it. Where the
     // kernel does not offer this, nothing else depends on it.
     let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
-    let args = args::Args::parse();
-    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
-        Ok(runtime) => runtime,
-        Err(error) => return Failure::failed(format!("the runtime could not start: {error}")).report(),
+    let mut outcome = attempt();
+    // Damage that was found by reading is mended by who opens the file next. Where nothing was said and nothing written
+    // yet, that may as well be this command.
+    if outcome.is_err() && posse_store::met_damage() && !posse_store::has_written() && !print::has_printed() {
+        outcome = attempt();
+    }
+    print::release();
+    let code = match outcome {
+        Ok(exit) => exit.into(),
+        Err(failure) => failure.report(),
     };
+    posse_store::settle(SETTLE_MAX);
+    code
+}
+
+/// The command as the user wrote it, from its beginning to its end.
+fn attempt() -> Result<Exit, Failure> {
+    let args = args::Args::parse();
+    if matches!(&args.command, Some(args::Cmd::Sessions(args::SessionsCmd::Show { .. } | args::SessionsCmd::Export { .. }))) {
+        print::hold();
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::failed(format!("the runtime could not start: {error}")))?;
     let outcome = runtime.block_on(dispatch(args));
     // A tool that will not end must not keep the process: the keeper ends it.
     runtime.shutdown_background();
-    match outcome {
-        Ok(exit) => exit.into(),
-        Err(failure) => failure.report(),
-    }
+    outcome
 }
 
 async fn dispatch(args: args::Args) -> Result<Exit, Failure> {

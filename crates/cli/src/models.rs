@@ -4,7 +4,7 @@
 //! hundreds, so a list shows the newest few and says how many there are; the rest is asked for by name. Facts come from
 //! `posse_models`, and what the user configured counts more.
 
-use posse_config::{Config, ModelChoiceError};
+use posse_config::{Config, ModelChoiceError, nearest};
 use posse_models::{CatalogueEntry, LocalServer, catalogue, catalogued_providers, lookup};
 use posse_session::{Model as _, ModelFacts};
 use serde_json::{Value, json};
@@ -20,6 +20,9 @@ use crate::{
 
 /// As many as are looked through at a glance.
 const NEWEST_SHOWN: usize = 6;
+
+/// Places where something else is found; one line has room for these.
+const NEAR_SHOWN: usize = 3;
 
 /// `20250929`; less behind a name is a version.
 const DATE_CHARS_MIN: usize = 8;
@@ -54,7 +57,11 @@ pub(crate) async fn models(command: ModelsCmd) -> Result<Exit, Failure> {
     let named = what.first().filter(|name| is_provider(&config, name, &servers)).cloned();
     let filter: Vec<String> = what.iter().skip(usize::from(named.is_some())).map(|word| word.to_lowercase()).collect();
     let mut rows = rows(&config, named.as_deref(), &servers);
+    let all_names: Vec<String> = rows.iter().map(|row| row.name.to_lowercase()).collect();
     rows.retain(|row| filter.iter().all(|word| row.name.to_lowercase().contains(word)));
+    if rows.is_empty() && !filter.is_empty() {
+        return Err(unknown(&config, named.as_deref(), &filter, &all_names));
+    }
     if format == Listing::Json {
         to_stdout(&json!(rows.iter().map(Row::json).collect::<Vec<_>>()).to_string());
         return Ok(Exit::Done);
@@ -79,6 +86,38 @@ pub(crate) async fn models(command: ModelsCmd) -> Result<Exit, Failure> {
         }
     }
     Ok(Exit::Done)
+}
+
+/// Nothing that can be used from here has such a name: who has it, or what it may have been meant to be.
+fn unknown(config: &Config, named: Option<&str>, filter: &[String], names: &[String]) -> Failure {
+    let fits = |provider: &str, model: &str| {
+        let name = format!("{provider}/{model}").to_lowercase();
+        filter.iter().all(|word| name.contains(word))
+    };
+    let (asked, providers) = (filter.join(" "), auth::provider_names(config));
+    let elsewhere: Vec<&str> = catalogued_providers()
+        .into_iter()
+        .filter(|provider| named.is_none() && catalogue(provider).any(|entry| fits(provider, entry.model)))
+        .collect();
+    let hint = if elsewhere.is_empty() {
+        let known: Vec<&str> = catalogued_providers().into_iter().filter(|_| named.is_none()).collect();
+        let models = known.iter().flat_map(|provider| catalogue(provider)).map(|entry| entry.model);
+        let whole = names.iter().map(String::as_str).chain(models);
+        // People leave out most of a name, so each of its words is one too.
+        let words = whole.flat_map(|name| [name].into_iter().chain(name.split(['/', '-', ':'])));
+        let mut meant: Vec<&str> = providers.iter().map(String::as_str).chain(known.iter().copied()).filter(|_| named.is_none()).collect();
+        meant.extend(words);
+        match filter.iter().find_map(|word| nearest(word, meant.iter().copied()).filter(|near| near != word)) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("`posse models list{}` shows what there is", named.map(|name| format!(" {name}")).unwrap_or_default()),
+        }
+    } else {
+        let shown: Vec<String> =
+            elsewhere.iter().take(NEAR_SHOWN).map(|provider| format!("`posse models list {provider} {asked}`")).collect();
+        format!("others have it: {}", shown.join(", "))
+    };
+    let of = named.map(|name| format!(" of {name}")).unwrap_or_default();
+    Failure::usage(flat(&format!("no model{of} that can be used here is called `{asked}`; {hint}")))
 }
 
 fn is_provider(config: &Config, name: &str, servers: &[LocalServer]) -> bool {
@@ -217,14 +256,13 @@ fn row_of(config: &Config, provider: &str, model: &str, configured: bool) -> Row
 impl Row {
     fn of(facts: &ModelFacts, entry: Option<CatalogueEntry>, configured: bool, note: &str) -> Self {
         let prices = facts.prices;
-        // Nothing known and nothing said is not the same as free.
-        let is_unknown = prices == Default::default() && entry.is_some_and(|entry| entry.prices.is_none());
         Self {
             provider: facts.provider.clone(),
             name: facts.name.clone(),
             context: Some(facts.context),
             output: Some(facts.output),
-            cost: (!is_unknown).then_some([prices.input, prices.output, prices.cache_read, prices.cache_write]),
+            // Nothing known and nothing said is not the same as free.
+            cost: (!prices.unknown).then_some([prices.input, prices.output, prices.cache_read, prices.cache_write]),
             tools: entry.map(|entry| entry.tools),
             images: Some(facts.images),
             reasoning: entry.map(|entry| entry.reasoning),

@@ -16,7 +16,7 @@ use std::{
 
 use posse_api::{Lines, Node, WaitsFor, delta_line, progress_line, words};
 use posse_engine::{Hub, Shown, World, restore};
-use posse_session::{BoxFuture, Event, Progress, Record, Seq, SessionId, Summary, To, key_of};
+use posse_session::{BoxFuture, Event, Progress, Record, Seq, SessionId, Summary, Timestamp, To, key_of};
 use tokio::{
     sync::{broadcast, oneshot},
     task::JoinHandle,
@@ -72,6 +72,8 @@ impl Narrator {
             head: Head::Unsaid,
             calls: Vec::new(),
             waited: Default::default(),
+            pause: None,
+            retry_told: None,
             at_work: false,
             live: hub.world().live.listen(),
             unshown: VecDeque::new(),
@@ -148,6 +150,10 @@ struct Teller {
     calls: Vec<(String, String, Instant)>,
     /// What was waited for after the answer at the last look, and how long the root's log was; whether it was said.
     waited: (Seq, String, bool),
+    /// Why the root waits and until when, not told yet: the fact behind it may say it better.
+    pause: Option<(String, Timestamp)>,
+    /// The next try that was told with its reason.
+    retry_told: Option<Timestamp>,
     /// Agents below the root may be at work: the tree is looked at.
     at_work: bool,
     live: broadcast::Receiver<Shown>,
@@ -171,7 +177,12 @@ impl Teller {
         loop {
             tokio::select! {
                 biased;
-                shown = self.live.recv() => if let Ok(shown) = shown { self.show(shown).await },
+                shown = self.live.recv() => if let Ok(shown) = shown {
+                    self.show(shown).await;
+                    if self.pause.is_some() {
+                        self.read_root().await;
+                    }
+                },
                 () = &mut changed => {
                     if !self.read_root().await {
                         tokio::time::sleep(READ_AGAIN).await;
@@ -216,7 +227,21 @@ impl Teller {
 
     async fn read_root(&mut self) -> bool {
         let root = self.session.clone();
-        self.read(&root).await
+        let read = self.read(&root).await;
+        self.tell_pause();
+        read
+    }
+
+    /// Says why the root waits, unless its facts have said so with the reason.
+    fn tell_pause(&mut self) {
+        let Some((why, until)) = self.pause.take() else { return };
+        if self.retry_told != Some(until) {
+            to_stderr(&format!("posse: {why} {}", self.ends_at(until)));
+        }
+    }
+
+    fn ends_at(&self, until: Timestamp) -> String {
+        format!("in {:.1} s (Ctrl-C ends it)", until.since(self.world.clock.now()).as_secs_f64())
     }
 
     /// Tells every fact of a session since the last one; `false` when the log cannot be read right now.
@@ -355,8 +380,7 @@ impl Teller {
             && shown.session == self.session
             && let Progress::Waiting { why, until: Some(until) } = &shown.progress
         {
-            let wait = until.since(self.world.clock.now()).as_secs_f64();
-            to_stderr(&format!("posse: {why} in {wait:.1} s (Ctrl-C ends it)"));
+            self.pause = Some((why.clone(), *until));
         }
     }
 
@@ -373,10 +397,14 @@ impl Teller {
             Event::Expanded { agent: Some(agent), .. } => self.lasting(&format!("  {} answers this turn", safe(agent))),
             Event::Compacted { .. } => self.lasting("  the conversation was long and is summed up; its last steps stay as they were"),
             Event::Pruned { .. } => self.lasting("  the conversation was long; what calls printed long ago is left out"),
-            Event::CompactionFailed { why } => self.lasting(&format!("  ! the conversation was not summed up: {}", safe(why))),
+            Event::CompactionFailed { smaller: true, .. } => {}
+            Event::CompactionFailed { why, .. } => self.lasting(&format!("  ! the conversation was not summed up: {}", safe(why))),
             Event::Misshapen { words, .. } => self.lasting(&format!("  ! the answer does not fit the schema: {}", safe(words))),
             Event::TookOver { .. } => self.lasting("  ! the process before this one died; going on from its log"),
-            Event::StepFailed { error, retry_at: Some(_), .. } => self.lasting(&format!("  ! {}", safe(error))),
+            Event::StepFailed { error, retry_at: Some(at), .. } => {
+                self.retry_told = Some(*at);
+                self.lasting(&format!("  ! {}; trying again {}", safe(error), self.ends_at(*at)));
+            }
             Event::Called { call, tool, title, .. } if self.terminal => {
                 // A call that starts an agent is that agent's line.
                 if key_of(tool) != "task" {

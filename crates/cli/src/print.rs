@@ -2,7 +2,10 @@
 
 use std::{
     io::{self, ErrorKind, Write as _},
-    sync::Arc,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use tokio::sync::{mpsc, watch};
@@ -10,15 +13,59 @@ use tokio::sync::{mpsc, watch};
 /// Lines that wait for a reader that is slow; beyond them the writer waits, and nobody else does.
 const LINES_MAX: usize = 256;
 
+static PRINTED: AtomicBool = AtomicBool::new(false);
+
+/// Whether anything went to stdout.
+pub(crate) fn has_printed() -> bool {
+    PRINTED.load(Ordering::Relaxed)
+}
+
+/// What a command that only reads has said while it may still begin again (`main.rs`).
+static HELD: Mutex<Option<String>> = Mutex::new(None);
+
+/// A screen a thousand times over. Who says more is read meanwhile, and does not begin again.
+const HELD_BYTES_MAX: usize = 1024 * 1024;
+
+/// From here on lines wait for [`release`]; those that wait already are forgotten.
+pub(crate) fn hold() {
+    *HELD.lock().unwrap_or_else(PoisonError::into_inner) = Some(String::new());
+}
+
+/// Says what was held.
+pub(crate) fn release() {
+    let held = HELD.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default();
+    if !held.is_empty() {
+        to_stdout_part(&held);
+    }
+}
+
+fn is_held(pieces: &[&str]) -> bool {
+    let mut waiting = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(held) = &mut *waiting else { return false };
+    if held.len() + pieces.iter().map(|piece| piece.len()).sum::<usize>() <= HELD_BYTES_MAX {
+        held.extend(pieces.iter().copied());
+        return true;
+    }
+    drop(waiting);
+    release();
+    false
+}
+
 /// A line to stdout, for commands that only list things. A reader that went away ends the process quietly, as it would a
 /// shell tool; any other trouble is a failure, because an answer that nobody got must not look like success.
 pub(crate) fn to_stdout(line: &str) {
-    or_end(write_line(line));
+    if !is_held(&[line, "\n"]) {
+        or_end(write_line(line));
+    }
 }
 
 /// A piece of a line.
 pub(crate) fn to_stdout_part(piece: &str) {
-    or_end(io::stdout().lock().write_all(piece.as_bytes()));
+    if !is_held(&[piece]) {
+        PRINTED.store(true, Ordering::Relaxed);
+        let mut out = io::stdout().lock();
+        or_end(out.write_all(piece.as_bytes()).and_then(|()| out.flush()));
+    }
 }
 
 fn or_end(written: io::Result<()>) {
@@ -36,6 +83,7 @@ pub(crate) fn to_stderr(line: &str) {
 }
 
 fn write_line(line: &str) -> io::Result<()> {
+    PRINTED.store(true, Ordering::Relaxed);
     let mut out = io::stdout().lock();
     writeln!(out, "{line}").and_then(|()| out.flush())
 }

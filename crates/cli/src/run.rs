@@ -7,12 +7,12 @@ use std::{collections::HashMap, path::Path, sync::Arc, time::Duration};
 
 use posse_api::{Client as _, ClientError, Report, RunStatus, Since, report, said};
 use posse_config::{Agents, Config, Places};
-use posse_engine::{Handle, Hub, OpenError, RunError};
+use posse_engine::{Handle, Hub, OpenError, RunError, read_all, restore};
 use posse_models::Explorer;
 use posse_server::Local;
 use posse_session::{
     Agent, Birth, By, Command, Delivery, Entry, EntryId, Event, Hold, Kind, Letter, LetterId, Limit, Limits, Model, ModelFailure, Part,
-    Priority, Record, Seq, Session, SessionId, Source, Status, Summary, Voice,
+    Priority, Purpose, ReadError, Record, Seq, Session, SessionId, Source, Status, Summary, Voice,
 };
 use posse_tools::Shells;
 
@@ -135,8 +135,9 @@ struct Desk {
 }
 
 impl Desk {
-    fn new(places: Places, config: Config, how: How) -> Result<Self, Failure> {
+    fn new(places: Places, mut config: Config, how: How) -> Result<Self, Failure> {
         let tape = Tape::open(&how, &places, &config)?;
+        tape.configure(&mut config);
         let answer = how.output_schema.as_deref().map(Answer::read).transpose().map_err(Failure::usage)?;
         let hub = build::hub(&places, &config)?;
         let client = Local::new(hub.world().clone());
@@ -302,6 +303,12 @@ impl Desk {
 
     /// Goes on with a session: with new words, or where it stopped.
     async fn go_on(mut self, summary: &Summary, entry: Option<Entry>) -> Result<Exit, Failure> {
+        let client = Local::new(self.hub.world().clone());
+        for words in crate::tasks::home::finish_killed(&self.places, client, &summary.root).await {
+            if !self.how.quiet {
+                to_stderr(&crate::print::safe(&format!("posse: {words}")));
+            }
+        }
         let born = self.born_on(summary).await?;
         let model = self.model_of(summary, &born)?;
         // Without new words there may be nothing to do: then the last answer is what there is to say.
@@ -464,12 +471,13 @@ impl Desk {
     async fn tell(self, ended: Ended<'_>, session: &SessionId, since: Since, mut narrator: Narrator) -> Result<Exit, Failure> {
         narrator.finish().await;
         drop(narrator);
-        let facts = self.client.facts(session, since.calls).await.map_err(client_failure)?;
+        let facts = self.facts(session, since.calls).await.map_err(client_failure)?;
         let tree = self.tree(session).await?;
         let (status, error) = match ended {
             Ended::Settled(session) => status_of(session),
             Ended::Interrupted | Ended::Forced => (RunStatus::Interrupted, Some("interrupted".to_owned())),
         };
+        let error = error.map(|error| with_model(status, error, tree.first(), &facts, since));
         let mut report = report(status, error, &tree, &facts, since);
         for below in tree.iter().filter(|below| below.session != *session && 0 < below.denied) {
             let facts = self.client.facts(&below.session, 0).await.map_err(client_failure)?;
@@ -498,10 +506,14 @@ impl Desk {
             }
         }
         if report.result.is_empty() && report.status == RunStatus::Done {
-            report.result = compacted(&facts, since).unwrap_or_default();
+            match compacted(&facts, since) {
+                Ok(words) => report.result = words,
+                Err(words) => (report.status, report.error) = (RunStatus::Failed, Some(words)),
+            }
         }
         let exit = self.exit(&report, needs_model);
-        if self.say(&report).await { Ok(exit) } else { Ok(Exit::Failed) }
+        let unanswered = (exit == Exit::Unanswered).then(|| posse_api::words::unanswered(&report.denied, self.how.quiet));
+        if self.say(&report, unanswered.as_deref()).await { Ok(exit) } else { Ok(Exit::Failed) }
     }
 
     /// Why a budget of the tree ended somebody below in this run. The root may still have had enough for its last words.
@@ -550,6 +562,20 @@ impl Desk {
         }
     }
 
+    /// What a report is made of. What was said to the session is not: it may be megabytes, and stays where it is.
+    async fn facts(&self, session: &SessionId, after: Seq) -> Result<Vec<Record>, ClientError> {
+        let unreadable = |error| match error {
+            ReadError::Missing => ClientError::Missing(String::new()),
+            ReadError::Unavailable(why) => ClientError::Unavailable(why),
+        };
+        let log = &*self.hub.world().log;
+        let mut facts = read_all(log, session, after).await.map_err(unreadable)?;
+        for record in facts.iter_mut().filter(|record| !matches!(record.event, Event::Queued { .. })) {
+            restore(log, std::slice::from_mut(record)).await.map_err(unreadable)?;
+        }
+        Ok(facts)
+    }
+
     async fn tree(&self, root: &SessionId) -> Result<Vec<Summary>, Failure> {
         let summaries = self.hub.world().log.summaries(Some(root)).await;
         let mut tree = summaries.map_err(|error| Failure::failed(posse_api::words::storage(&error.to_string())))?;
@@ -558,8 +584,8 @@ impl Desk {
         Ok(tree)
     }
 
-    /// `false` when stdout could not be written.
-    async fn say(self, report: &Report) -> bool {
+    /// `unanswered`: what to do about what nobody could allow. `false` when stdout could not be written.
+    async fn say(self, report: &Report, unanswered: Option<&str>) -> bool {
         match self.how.format.unwrap_or(Format::Text) {
             Format::Text if report.result.is_empty() || self.said.as_ref().is_some_and(|(said, _)| *said == report.result) => {}
             Format::Text => self.out.line(report.result.clone()).await,
@@ -576,6 +602,9 @@ impl Desk {
         if let Some(error) = &report.error {
             to_stderr(&format!("posse: {error}"));
         }
+        if let Some(cut) = report.cut.as_ref().filter(|_| !self.how.quiet) {
+            to_stderr(&format!("posse: {cut}"));
+        }
         self.tape.report(self.how.quiet);
         if let Some(suggestion) =
             report.suggestion.as_ref().filter(|_| !self.how.quiet && self.how.format.unwrap_or(Format::Text) == Format::Text)
@@ -585,6 +614,10 @@ impl Desk {
         for denial in report.denied.iter().filter(|_| !self.how.quiet) {
             to_stderr(&format!("posse: {}", flat(&posse_api::words::denial(denial))));
         }
+        // It is why the exit code says that something went wrong.
+        if let Some(words) = unanswered {
+            to_stderr(&format!("posse: {}", flat(words)));
+        }
         written
     }
 
@@ -593,15 +626,15 @@ impl Desk {
         narrator.finish().await;
         drop(narrator);
         let words = match error {
-            RunError::Unavailable(why) => posse_api::words::storage(&why),
+            RunError::Unavailable(why) => posse_api::words::storage_in(session, &why),
             other => format!("{other}; `posse sessions show {session}` tells how it went on"),
         };
         if self.how.format == Some(Format::Text) {
             return Err(Failure::failed(words));
         }
         let tree = self.tree(session).await.unwrap_or_default();
-        let facts = self.client.facts(session, since.calls).await.unwrap_or_default();
-        self.say(&report(RunStatus::Failed, Some(words), &tree, &facts, since)).await;
+        let facts = self.facts(session, since.calls).await.unwrap_or_default();
+        self.say(&report(RunStatus::Failed, Some(words), &tree, &facts, since), None).await;
         Ok(Exit::Failed)
     }
 
@@ -726,16 +759,45 @@ fn status_of(session: &Session) -> (RunStatus, Option<String>) {
     }
 }
 
-/// What came of a summary that the user asked for: nobody has said anything.
-fn compacted(facts: &[Record], since: Since) -> Option<String> {
-    let mut new = facts.iter().rev().filter(|record| since.run < record.seq);
-    new.find_map(|record| match &record.event {
-        Event::Compacted { summary, .. } => {
-            Some(format!("The conversation is summed up; this is what the model still knows of it:\n\n{}", summary.inline()?))
-        }
-        Event::CompactionFailed { why } => Some(format!("The conversation was not summed up: {why}.")),
+/// What ended a run, with the model it was about. A limit that was used up by failures of the model says which.
+fn with_model(status: RunStatus, error: String, root: Option<&Summary>, facts: &[Record], since: Since) -> String {
+    let new = facts.iter().rev().filter(|record| since.run < record.seq);
+    // What came of the last step, before whatever ended it.
+    let last = new.filter_map(|record| match &record.event {
+        Event::Replied { .. } => Some(None),
+        Event::StepFailed { failure: Some(failure), error, .. } => Some(Some((*failure, error.as_str()))),
         _ => None,
-    })
+    });
+    let Some((failure, failed)) = last.into_iter().next().flatten() else { return error };
+    // Nobody was asked, or the refusal names who refuses.
+    let is_told = matches!(failure, ModelFailure::NeedsModel | ModelFailure::BadRequest | ModelFailure::TooLong);
+    let model = root.map_or("", |root| root.stand_in.as_deref().unwrap_or(&root.model));
+    let named = |words: &str| match words.contains(model) {
+        true => words.to_owned(),
+        false => format!("{model}: {words}"),
+    };
+    match status {
+        RunStatus::Limit if !error.contains(failed) => format!("{error}; the model had failed before: {}", named(failed)),
+        RunStatus::Failed if error.contains(failed) && !is_told => named(&error),
+        _ => error,
+    }
+}
+
+/// What came of a summary that the user asked for: nobody has said anything. An error if it was tried in vain.
+fn compacted(facts: &[Record], since: Since) -> Result<String, String> {
+    let new = || facts.iter().rev().filter(|record| since.run < record.seq);
+    let is_try = |record: &Record| matches!(&record.event, Event::TaskStarted { spawn, .. } if matches!(spawn.purpose, Some(Purpose::Compact { .. })));
+    let came = new().find_map(|record| match &record.event {
+        Event::Compacted { summary, .. } => {
+            Some(Ok(format!("The conversation is summed up; this is what the model still knows of it:\n\n{}", summary.inline()?)))
+        }
+        Event::CompactionFailed { why, smaller: false } => {
+            let words = format!("the conversation was not summed up: {why}");
+            Some(if new().any(is_try) { Err(words) } else { Ok(words) })
+        }
+        _ => None,
+    });
+    came.unwrap_or_else(|| Ok(String::new()))
 }
 
 fn last_failure(facts: &[Record]) -> Option<ModelFailure> {

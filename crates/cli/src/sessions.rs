@@ -67,12 +67,12 @@ async fn list(most: usize, format: Listing) -> Result<Exit, Failure> {
     let now = build::SystemClock.now();
     for root in roots {
         to_stdout(&format!(
-            "{}  {:9}  {:>7} ago  {:>3} steps  {:>8}  {}",
+            "{}  {:9}  {:>7} ago  {:>9}  {:>8}  {}",
             root.session,
             words::status(root.status),
             words::age(now.since(root.updated)),
-            root.steps,
-            words::money(root.usage.cost_usd),
+            words::count(root.steps, "step"),
+            words::cost(&root.usage),
             safe(&root.title)
         ));
     }
@@ -102,11 +102,11 @@ async fn show(id: &str, all: bool, format: Listing) -> Result<Exit, Failure> {
     }
     to_stdout(&format!("{}  {}  {}  {}", summary.session, words::status(summary.status), summary.agent, summary.model));
     to_stdout(&format!(
-        "{} steps · {} calls · {} tokens · {}\n",
-        summary.steps,
-        summary.calls,
+        "{} · {} · {} tokens · {}\n",
+        words::count(summary.steps, "step"),
+        words::count(summary.calls, "call"),
         words::tokens(summary.usage.tokens()),
-        words::money(summary.usage.cost_usd)
+        words::cost(&summary.usage)
     ));
     if let Some(parent) = &summary.parent {
         to_stdout(&format!("started by {parent}: {}\n", safe(&summary.title)));
@@ -119,7 +119,8 @@ async fn show(id: &str, all: bool, format: Listing) -> Result<Exit, Failure> {
     }
     let mut after = if all { 0 } else { summary.head.saturating_sub(SHOWN_RECORDS) };
     if 0 < after {
-        to_stdout(&format!("({after} earlier records are not shown; `posse sessions show {} --all` shows them)\n", summary.session));
+        let earlier = words::count(after, "earlier record");
+        to_stdout(&format!("({earlier} not shown; `posse sessions show {} --all` shows all)\n", summary.session));
     }
     loop {
         let facts = client.page(&summary.session, after, PAGE).await.map_err(run::client_failure)?;

@@ -110,11 +110,24 @@ impl Answer {
     }
 }
 
-/// The value an answer is, also inside the fence that models like to put around it.
+/// The value an answer is, also where words stand around it: in the last fence that holds one, or the one object there is.
 pub(crate) fn value_of(text: &str) -> Option<Value> {
-    let text = text.trim();
-    let fenced = text.strip_prefix("```").and_then(|rest| rest.strip_suffix("```")).map(|rest| rest.strip_prefix("json").unwrap_or(rest));
-    serde_json::from_str(fenced.unwrap_or(text).trim()).ok()
+    let read = |text: &str| serde_json::from_str(text.trim()).ok();
+    read(text).or_else(|| fences(text).into_iter().rev().find_map(read)).or_else(|| only_object(text))
+}
+
+/// What stands between fences, each without the word behind its first one.
+fn fences(text: &str) -> Vec<&str> {
+    let pieces: Vec<&str> = text.split("```").collect();
+    // Every second piece is inside; the last one has no end.
+    let inside = pieces.iter().skip(1).step_by(2).take(pieces.len().saturating_sub(1) / 2);
+    inside.map(|piece| piece.trim_start_matches(|letter: char| letter.is_ascii_alphanumeric())).collect()
+}
+
+/// The object in an answer without any other brace.
+fn only_object(text: &str) -> Option<Value> {
+    let object = &text[text.find('{')?..=text.rfind('}')?.max(text.find('{')?)];
+    serde_json::from_str(object).ok().filter(Value::is_object)
 }
 
 /// Whether every keyword of a schema is one that is known here.
@@ -418,6 +431,13 @@ mod tests {
             ("```json\n{\"name\": \"bo\", \"age\": 3.0}\n```", ""),
             (r#"{"name": "bo", "age": 3, "next": {"name": "al", "age": 1, "next": null}, "tags": ["a", "b"], "kind": 1, "half": 1.5}"#, ""),
             ("fine, done", "it is no JSON value"),
+            ("Here it is:\n```json\n{\"name\": \"bo\", \"age\": 3}\n```\nThat is all.", ""),
+            ("First ```{\"name\": 1}``` and then\n```\n{\"name\": \"bo\", \"age\": 3}\n```", ""),
+            ("It is {\"name\": \"bo\", \"age\": 3}.", ""),
+            ("Either {\"name\": \"bo\", \"age\": 3} or {\"name\": \"al\", \"age\": 4}", "it is no JSON value"),
+            ("```json\n{\"name\": \"bo\"", "it is no JSON value"),
+            ("} then {", "it is no JSON value"),
+            ("```\nno\n```", "it is no JSON value"),
             ("[]", "the answer must be of type object, and is an array"),
             (r#"{"name": "bo"}"#, "age is missing"),
             (

@@ -16,6 +16,10 @@ use crate::{
     print::{flat, to_stderr},
 };
 
+/// Requests at once in a replay: more than any recording has. An answer waits for others, and one of those that waited for a
+/// lane would hold them all up.
+const REPLAYED_AT_ONCE: u64 = 100_000;
+
 #[derive(Clone, Default)]
 pub(crate) enum Tape {
     #[default]
@@ -44,6 +48,13 @@ impl Tape {
             return Err(Failure::usage(format!("--replay: the recording {} has no model in it: nothing was asked", path.display())));
         }
         Ok(Self::Replaying(replay))
+    }
+
+    /// The configuration of a run: there is no provider to be spared in a replay.
+    pub(crate) fn configure(&self, config: &mut Config) {
+        if let Self::Replaying(_) = self {
+            (config.concurrency.default, config.concurrency.named) = (REPLAYED_AT_ONCE, Vec::new());
+        }
     }
 
     /// The model that a run begins or goes on with. `make` chooses and builds it; without a name it is the configured one.

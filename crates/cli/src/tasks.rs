@@ -3,7 +3,7 @@
 //! A task is a session, so everything that takes a session's id takes a task's, and its name too. What another process
 //! runs is told to it by letter; if that process dies before it has read the letter, it is taken back and this one acts.
 
-mod home;
+pub(crate) mod home;
 mod list;
 
 use std::{collections::HashSet, sync::Arc};

@@ -13,6 +13,7 @@ pub(crate) fn start(data_dir: &Path) -> Result<(), Failure> {
         EnvFilter::try_new(&filter).map_err(|error| Failure::usage(format!("POSSE_LOG={filter}: {error}; for example POSSE_LOG=debug")))?;
     let open = std::fs::create_dir_all(data_dir).and_then(|()| OpenOptions::new().create(true).append(true).mode(0o600).open(&path));
     let file = open.map_err(|error| Failure::failed(format!("{}: {error}", path.display())))?;
-    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).with_writer(Mutex::new(file)).init();
+    // A command may look for its places twice; the first file counts.
+    let _ = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).with_writer(Mutex::new(file)).try_init();
     Ok(())
 }

@@ -24,7 +24,12 @@ pub(crate) fn trust(dir: Option<PathBuf>, format: Listing) -> Result<Exit, Failu
     })?;
     let kept_in = trust_file(&places);
     if format == Listing::Json {
-        let parts: Vec<_> = config.parts.iter().map(|part| json!({"file": part.file, "key": part.key})).collect();
+        // A script reads them as files of the folder, wherever it was started.
+        let within = |file: &str| {
+            let path = places.stand.join(file);
+            path.strip_prefix(&places.cwd).unwrap_or(&path).display().to_string()
+        };
+        let parts: Vec<_> = config.parts.iter().map(|part| json!({"file": within(&part.file), "key": part.key})).collect();
         to_stdout(&json!({"folder": places.project, "parts": parts, "kept_in": kept_in}).to_string());
         return Ok(Exit::Done);
     }

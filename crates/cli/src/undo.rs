@@ -119,7 +119,7 @@ pub(crate) async fn undo(id: &str, agent: Option<&str>, call: Option<&str>, form
             Action::Removed => "removed",
             Action::Unchanged => "already as it was",
         };
-        to_stdout(&safe(&format!("{what}  {}  ({} edits)", file.path, file.edits)));
+        to_stdout(&safe(&format!("{what}  {}  ({})", file.path, words::count(file.edits as u64, "edit"))));
     }
     Ok(Exit::Done)
 }
@@ -135,7 +135,8 @@ fn nothing(summary: &Summary, edits: &[Edit], format: Listing) -> Result<Exit, F
     Ok(Exit::Done)
 }
 
-/// Without what was changed in worktrees that are gone: that is home and undone with its merge, or thrown away.
+/// Without what was changed in worktrees that are gone. It is thrown away, or home: brought by the model it is an edit like any
+/// other, brought by the user it is the user's to take back.
 fn still_there(mut edits: Vec<Edit>) -> Vec<Edit> {
     let yard = build::places(None).map(|places| places.worktrees_dir());
     let yard = yard.ok().map(|yard| yard.canonicalize().unwrap_or(yard));
@@ -148,7 +149,10 @@ fn still_there(mut edits: Vec<Edit>) -> Vec<Edit> {
     if edits.len() < before {
         let count = before - edits.len();
         let were = if count == 1 { "1 edit was".to_owned() } else { format!("{count} edits were") };
-        to_stderr(&format!("posse: {were} made in worktrees that are gone; what came home of them is undone with its merge"));
+        to_stderr(&format!("posse: {were} made in worktrees that are gone, and nothing there can be undone"));
+        to_stderr(
+            "posse: what the model brought home of them is undone with its call. What you brought home with `posse tasks merge` stays: `posse tasks wrote` names the files, `git diff` shows it, `git restore -p FILE` takes it back piece by piece",
+        );
     }
     edits
 }

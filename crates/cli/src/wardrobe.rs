@@ -9,7 +9,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use posse_config::{Agents, Config, ModelChoice, PermissionMode, Places, Rulebook, Skills};
+use posse_config::{Agents, Config, ModelChoice, PermissionMode, Places, Problem, Rulebook, Skills};
 use posse_context::Instruction;
 use posse_engine::{Advising, Compacting, Outfit, Outfits};
 use posse_models::Explorer;
@@ -23,6 +23,7 @@ use posse_tools::{
 };
 
 use crate::{
+    beside,
     build::{self, CALLS_MAX, needed_key, removed_by},
     crash::{CrashPoint, CrashingWorkspace},
     exit::Failure,
@@ -63,6 +64,8 @@ pub(crate) struct Wardrobe {
     workspace: Arc<dyn Workspace>,
     yard: Yard,
     instructions: Vec<Instruction>,
+    /// Instruction files that are named and cannot be read.
+    unread: Vec<Problem>,
     tools: Vec<Arc<dyn Tool>>,
     /// What the root runs on, and the name it was recorded with, if that was another.
     lead: Arc<dyn Model>,
@@ -70,6 +73,8 @@ pub(crate) struct Wardrobe {
     tape: Tape,
     models: Mutex<HashMap<String, Arc<dyn Model>>>,
     ready: Mutex<HashMap<Wanted, Outfit>>,
+    /// Of putting notes in order: one for all its sessions, because the process is what lives or dies.
+    notes_claim: beside::Claim,
     reported: Mutex<HashSet<String>>,
 }
 
@@ -106,13 +111,10 @@ impl Wardrobe {
             switches: circumstances.switches,
             speaker: circumstances.speaker.clone(),
         });
-        let instructions = posse_config::instructions(&places, &config)
-            .files
-            .into_iter()
-            .map(|file| Instruction { path: file.path.display().to_string(), text: file.text })
-            .collect();
+        let posse_config::Instructions { files, warnings: unread } = posse_config::instructions(&places, &config);
+        let instructions = files.into_iter().map(|file| Instruction { path: file.path.display().to_string(), text: file.text }).collect();
         let tools = posse_tools::builtin_with(&circumstances.shells);
-        let yard = Yard::new(&places, &config.worktree);
+        let yard = Yard::new(&places, &config.worktree, &keeper);
         let recorded = if recorded.is_empty() { lead.facts().name.clone() } else { recorded.to_owned() };
         let (models, ready, reported) = (Mutex::default(), Mutex::default(), Mutex::default());
         Ok(Self {
@@ -126,12 +128,14 @@ impl Wardrobe {
             workspace,
             yard,
             instructions,
+            unread,
             tools,
             lead,
             recorded,
             tape: Tape::default(),
             models,
             ready,
+            notes_claim: beside::Claim::default(),
             reported,
         })
     }
@@ -141,9 +145,10 @@ impl Wardrobe {
         Self { tape, ..self }
     }
 
-    /// What the user should know of commands and skills before anything runs.
+    /// What the user should know of instructions, commands and skills before anything runs.
     pub(crate) fn announced(&self) -> Vec<String> {
-        self.typist.commands.announced.iter().chain(&self.skills.announced).map(ToString::to_string).collect()
+        let of_commands = self.typist.commands.announced.iter().chain(&self.skills.announced);
+        self.unread.iter().chain(of_commands).map(ToString::to_string).collect()
     }
 
     /// The first command in a prompt that nobody knows, in words.
@@ -296,10 +301,8 @@ impl Wardrobe {
         }
         let places = elsewhere.as_ref().unwrap_or(&self.places);
         let mut system = posse_context::system(prompt, &build::environment(places, &model.facts().name), &self.instructions);
-        if let Some(worktree) = &birth.worktree {
-            let lacks = self.yard.worktrees().notes(worktree);
-            system.extend((!lacks.is_empty()).then(|| format!("Of this worktree you should know: {}", lacks.join(" "))));
-        }
+        let lacks = birth.worktree.as_ref().and_then(|worktree| self.yard.lacks(worktree));
+        system.extend(lacks.clone());
         if !agent.skills.is_empty() {
             let (text, missing) = self.skills.preload(&agent.skills);
             system.extend(Some(text).filter(|text| !text.trim().is_empty()));
@@ -322,7 +325,7 @@ impl Wardrobe {
             let local = build::workspace_with(places, &self.keeper, self.skills.folders()).map_err(Failure::into_words)?;
             workspace = guarded(local.with_own_roots(memory.own));
         }
-        system.extend(crate::beside::notes_for(&self.places, &self.config, birth));
+        system.extend(beside::notes_for(&self.places, &self.config, birth));
         // Only the one the user talks to answers the user.
         let answer = self.circumstances.answer.as_ref().filter(|_| birth.kind == Kind::Root);
         system.extend(answer.map(Answer::instruction));
@@ -364,6 +367,8 @@ impl Wardrobe {
             depth_max,
             children_max: limits.children,
             presence: None,
+            lacks,
+            unready: None,
             initial: agent.initial_prompt.clone(),
             delegation: self.circumstances.dialect.tool().to_owned(),
             expander: Some(self.typist.clone()),
@@ -388,7 +393,7 @@ impl Wardrobe {
 
     /// What is done beside a session's conversation.
     fn advising(&self, birth: &Birth) -> Advising {
-        crate::beside::advising(&self.places, &self.config, birth, |name| self.usable(name), |line| self.report(line))
+        beside::advising(&self.places, &self.config, birth, &self.notes_claim, |name| self.usable(name), |line| self.report(line))
     }
 
     /// Who answers when an agent's own model is overloaded; what cannot be used is named and passed over.
@@ -476,11 +481,11 @@ impl Wardrobe {
         if !outfit.head.tools.iter().any(|tool| key_of(&tool.name) == "edit") {
             (outfit.advice.remember, outfit.advice.consolidate) = (None, None);
         }
-        let Some(folder) = crate::beside::only_folder(&self.places, birth) else { return Ok(outfit) };
+        let Some(folder) = beside::only_folder(&self.places, birth) else { return Ok(outfit) };
         let folder = folder?;
         let local = LocalWorkspace::new(&folder, &folder, self.keeper.clone()).map_err(|error| format!("{}: {error}", folder.display()))?;
         let workspace = guarded(local.with_own_roots([folder]));
-        let (rules, ceiling, asking) = (crate::beside::notes_rules(), Vec::new(), Asking::Nobody);
+        let (rules, ceiling, asking) = (beside::notes_rules(), Vec::new(), Asking::Nobody);
         Ok(Outfit { workspace, rules, ceiling, asking, mode: Mode::Default, strict_shell: true, ..outfit })
     }
 
@@ -514,7 +519,11 @@ impl Wardrobe {
     fn elsewhere(&self, birth: &Birth) -> Option<Places> {
         // A root works where this process was told to.
         birth.parent.as_ref()?;
-        let cwd = PathBuf::from(&birth.directory);
+        let cwd = match &birth.worktree {
+            // One that git does not know of is gone with a worktree that was removed and made again.
+            Some(worktree) => self.yard.worktrees().folder_in(worktree, birth.directory.as_ref()),
+            None => PathBuf::from(&birth.directory),
+        };
         let within = |project: PathBuf| Places { project, cwd: cwd.clone(), ..self.places.clone() };
         let own = birth.worktree.as_ref().map(|worktree| &worktree.path);
         if let Some(path) = own.or(birth.within.as_ref()) {
@@ -578,6 +587,14 @@ impl Outfits for Wardrobe {
         };
         let tools = self.own_tools(&outfit.tools);
         Ok(Outfit { spool: build::spool(&self.places, session), tools, ..outfit })
+    }
+
+    fn price_is_unknown(&self, model: &str) {
+        let (provider, name) = model.split_once('/').unwrap_or((model, ""));
+        self.report(&format!(
+            "posse: nobody knows what {model} costs, so a budget in money does not count it; set `provider.{provider}.models.{name}.cost` \
+             in posse.json, or give --max-tokens"
+        ));
     }
 
     fn make_worktree<'a>(

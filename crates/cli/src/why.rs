@@ -319,7 +319,8 @@ fn of_forks(places: &Places) -> Result<String, Failure> {
     let word = |forks: Forks| match forks {
         Forks::Off => "off",
         Forks::Explicit => "explicit: a call with `subagent_type: \"fork\"` forks",
-        Forks::Implicit => "implicit: a call that names no agent forks, and nothing is waited for",
+        Forks::Implicit if config.background() => "implicit: a call that names no agent forks, and no call waits",
+        Forks::Implicit => "implicit: a call that names no agent forks; calls wait for their results, because `background` is false",
     };
     let ((here, why), (headless, why_headless)) = (build::forks(&config, None, dialect, true), build::forks(&config, None, dialect, false));
     let mut words = format!("forks at a terminal are {} ({why})", word(here));

@@ -1,7 +1,7 @@
 //! Folders of their own for tasks, as the engine asks for them: worktrees of git, or what the user's own command makes.
 //!
-//! Git is run by `tools`, on threads that may block. What the user's command makes is used and never removed: nobody but
-//! the user knows what is in it.
+//! Git is run by `tools`, on threads that may block, and the user's command below the keeper. What that makes is used and
+//! never removed: nobody but the user knows what is in it.
 
 use std::{
     path::Path,
@@ -11,7 +11,7 @@ use std::{
 
 use posse_config::{Places, WorktreeSettings};
 use posse_session::{Isolation, Left, SessionId, Worktree};
-use posse_tools::{Making, Worktrees};
+use posse_tools::{Keeper, Making, Order, Worktrees};
 
 /// A command of the user's that takes longer makes nothing.
 const CREATE_MAX: Duration = Duration::from_secs(600);
@@ -24,11 +24,12 @@ const LET_GO_NAP: Duration = Duration::from_millis(10);
 pub(crate) struct Yard {
     worktrees: Arc<Worktrees>,
     settings: WorktreeSettings,
+    keeper: Arc<Keeper>,
 }
 
 impl Yard {
-    pub(crate) fn new(places: &Places, settings: &WorktreeSettings) -> Self {
-        Self { worktrees: Arc::new(worktrees(places)), settings: settings.clone() }
+    pub(crate) fn new(places: &Places, settings: &WorktreeSettings, keeper: &Arc<Keeper>) -> Self {
+        Self { worktrees: Arc::new(worktrees(places)), settings: settings.clone(), keeper: keeper.clone() }
     }
 
     pub(crate) fn worktrees(&self) -> &Arc<Worktrees> {
@@ -43,7 +44,8 @@ impl Yard {
         title: &str,
     ) -> Result<(Worktree, String), String> {
         if let Some(command) = &self.settings.create {
-            return self.ordered(command, task, directory).await;
+            let order = Order { command, task: task.as_str(), home: directory, time: CREATE_MAX };
+            return self.worktrees.order(&self.keeper, &order).await;
         }
         let changes = self.settings.changes || isolation == Isolation::WorktreeWithChanges;
         let (from, slug, title) = (directory.to_owned(), Worktrees::slug(task.as_str()), title.to_owned());
@@ -74,10 +76,19 @@ impl Yard {
         ensured.await.and_then(|done| done)
     }
 
+    /// What it lacks, in words for whoever works in it.
+    pub(crate) fn lacks(&self, worktree: &Worktree) -> Option<String> {
+        let lacks = self.worktrees.notes(worktree);
+        (!lacks.is_empty()).then(|| format!("Of this worktree you should know: {}.", lacks.join("; ")))
+    }
+
     pub(crate) async fn look(&self, worktree: &Worktree) -> Left {
         let unknown =
             |words: String| Left { path: worktree.path.clone(), branch: worktree.branch.clone(), unknown: words, ..Left::default() };
         if worktree.is_foreign() {
+            // Its task has begun and says itself where it is. A note that stays is listed by `doctor`.
+            let path = worktree.path.clone();
+            let _ = self.at_work(move |worktrees| worktrees.forget_orders_of(Path::new(&path))).await;
             return unknown("It was made by the `worktree.create` command, so nobody can tell what was changed in it".into());
         }
         let tree = worktree.clone();
@@ -110,27 +121,6 @@ impl Yard {
     async fn at_work<T: Send + 'static>(&self, work: impl FnOnce(&Worktrees) -> T + Send + 'static) -> Result<T, String> {
         let worktrees = self.worktrees.clone();
         tokio::task::spawn_blocking(move || work(&worktrees)).await.map_err(|error| format!("the worktree could not be seen to: {error}"))
-    }
-
-    /// A folder made by the user's own command, which prints its path in its last line.
-    async fn ordered(&self, command: &str, task: &SessionId, directory: &str) -> Result<(Worktree, String), String> {
-        let mut line = tokio::process::Command::new("sh");
-        line.args(["-c", command]).current_dir(directory).env("POSSE_TASK", task.as_str()).kill_on_drop(true);
-        line.stdin(std::process::Stdio::null());
-        let failed = |words: String| format!("The `worktree.create` command made no folder: {words}.");
-        let done = tokio::time::timeout(CREATE_MAX, line.output()).await.map_err(|_| failed("it took longer than 10 minutes".into()))?;
-        let done = done.map_err(|error| failed(error.to_string()))?;
-        if !done.status.success() {
-            let said = String::from_utf8_lossy(&done.stderr);
-            return Err(failed(format!("{} {}", done.status, posse_session::clip(said.trim().to_owned(), 500))));
-        }
-        let said = String::from_utf8_lossy(&done.stdout);
-        let path = said.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
-        let folder = Path::new(directory).join(path).canonicalize().ok().filter(|folder| folder.is_dir() && !path.is_empty());
-        let Some(folder) = folder else { return Err(failed(format!("its last line must be a folder, and was `{path}`"))) };
-        let path = folder.display().to_string();
-        let worktree = Worktree { home: directory.to_owned(), path: path.clone(), branch: String::new(), base: String::new() };
-        Ok((worktree, path))
     }
 }
 

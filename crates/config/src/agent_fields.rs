@@ -5,7 +5,7 @@
 
 mod bounds;
 
-use std::{path::Path, time::Duration};
+use std::time::Duration;
 
 use posse_session::{AgentBudget, AgentLimits, AgentMode, AgentTools, MemoryScope, Rule, Verdict};
 use serde_json::{Map, Value};
@@ -15,6 +15,7 @@ use crate::{
     layer::{Family, Source},
     near::nearest,
     origin::{Findings, Origin, Problem, plain},
+    path_pattern::Roots,
     permission,
     read::join,
     round::is_model_name,
@@ -121,7 +122,7 @@ pub(crate) struct Draft {
 /// Who wrote it, and how its rules are to be read.
 pub(crate) struct Writer<'a> {
     pub(crate) source: &'a Source,
-    pub(crate) home: &'a Path,
+    pub(crate) roots: Roots<'a>,
     /// `permission_order` of its file.
     pub(crate) first_wins: bool,
     /// `agent.NAME`; empty for a file of its own.
@@ -449,9 +450,12 @@ impl Reader<'_> {
         let written: Vec<Entry> = fields.entries().iter().filter(|entry| is_permission(entry)).cloned().collect();
         let written: Vec<Entry> = written.into_iter().filter_map(|entry| self.readable(&entry)).collect();
         let mut found = Findings::default();
-        let explicit = permission::rules_of(&written, self.writer.first_wins, self.writer.source, self.writer.home, &mut found);
-        for problem in found.errors.into_iter().chain(found.warnings) {
+        let explicit = permission::rules_of(&written, self.writer.first_wins, self.writer.source, self.writer.roots, &mut found);
+        for problem in found.errors {
             self.findings.error(&problem.origin, &join(self.writer.path, &problem.key), problem.words);
+        }
+        for problem in found.warnings {
+            self.findings.warn(&problem.origin, &join(self.writer.path, &problem.key), problem.words);
         }
         self.draft.permission = permission::merged(&rules, &explicit);
         for origin in std::mem::take(&mut self.closed) {

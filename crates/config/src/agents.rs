@@ -235,7 +235,7 @@ impl<'a> Office<'a> {
                 findings.error(&node.origin, &path, format!("expected an object, found {}", node.kind()));
                 continue;
             }
-            let draft = draft(node, &Writer { source, home: &self.places.home, first_wins, path: &path }, &mut findings);
+            let draft = draft(node, &Writer { source, roots: self.places.roots(), first_wins, path: &path }, &mut findings);
             let standing = Standing { trusted: source.is_trusted(), whole: false, default_mode: AgentMode::All, forced };
             let name = plain(name.trim());
             self.define(Definition { name, draft, standing, group: &format!("{} {key}", source.shown), origin: origin.clone() });
@@ -289,7 +289,7 @@ impl<'a> Office<'a> {
         let harmless =
             (!source.is_trusted()).then(|| definition::harmless_agent(&read.fields, &source.shown, "", &mut Findings::default()));
         let fields = harmless.as_ref().unwrap_or(&read.fields);
-        let writer = Writer { source, home: &self.places.home, first_wins: false, path: "" };
+        let writer = Writer { source, roots: self.places.roots(), first_wins: false, path: "" };
         let mut draft = draft(fields, &writer, findings);
         if !read.body.is_empty() {
             draft.prompt = Some(read.body.clone());

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use posse_session::Verdict;
 
-use crate::places::tidy;
+use crate::{path_pattern::Roots, places::tidy};
 
 /// Where the paths of a rule start.
 #[derive(Debug, Clone)]
@@ -25,8 +25,9 @@ pub(crate) struct Anchors<'a> {
 
 impl<'a> Anchors<'a> {
     /// For rules that were not written in one of Claude's files: their paths start at the project.
-    pub(crate) fn of_project(home: &'a Path) -> Self {
-        Self { home, project: Path::new(""), top: PathBuf::new(), here: vec![PathBuf::new()] }
+    pub(crate) fn of_project(roots: Roots<'a>) -> Self {
+        let Roots { home, project } = roots;
+        Self { home, project, top: project.to_owned(), here: vec![project.to_owned()] }
     }
 }
 
@@ -247,7 +248,7 @@ mod tests {
         assert_eq!(said("./src/**", Verdict::Allow, &both), "sub/src/*");
         assert_eq!(said("./src/**", Verdict::Deny, &both), "sub/src/* src/*");
         assert_eq!(said("*.env", Verdict::Ask, &both), "sub/*.env sub/*.env/* *.env *.env/*");
-        let project = Anchors::of_project(Path::new("/home/me"));
+        let project = Anchors::of_project(Roots { home: Path::new("/home/me"), project: Path::new("") });
         assert_eq!(said("a/b", Verdict::Allow, &project), "a/b");
         assert_eq!(said("../a", Verdict::Allow, &project), "../a");
     }

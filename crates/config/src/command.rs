@@ -19,7 +19,7 @@ use crate::{
     fields::{self, Fields},
     frontmatter::{Document, document},
     layer::Family,
-    origin::{Origin, Problem, plain},
+    origin::{Findings, Origin, Problem, plain},
     places::Places,
     shelf::{self, Found, Level, Names, Shelf, group_of},
     skill::{Powers, Skill, Skills},
@@ -160,23 +160,16 @@ impl Commands {
         fields::find(name, &self.list, |command| &command.name)
     }
 
-    /// Names that may have been meant.
-    pub fn near(&self, name: &str) -> Vec<String> {
-        fields::near(name, self.list.iter().map(|command| command.name.as_str()))
-    }
-
-    /// For a person whose command there is not.
-    pub fn unknown(&self, name: &str) -> String {
-        let near: Vec<String> = self.near(name).into_iter().filter(|name| begins_as_name(name)).collect();
+    /// For a person whose command there is not. `own`: the commands that need no file, which the caller knows.
+    pub fn unknown(&self, name: &str, own: &[&str]) -> String {
+        let mut all: Vec<&str> = self.list.iter().map(|command| command.name.as_str()).chain(own.iter().copied()).collect();
+        all.retain(|name| begins_as_name(name));
+        all.sort_unstable();
+        all.dedup();
+        let near = fields::near(name, all.iter().copied());
         let known = |names: &[String]| names.iter().map(|name| format!("/{}", typed(name))).collect::<Vec<_>>().join(", ");
         if near.is_empty() {
-            let names: Vec<String> = self
-                .list
-                .iter()
-                .filter(|command| begins_as_name(&command.name))
-                .take(KNOWN_MAX)
-                .map(|command| command.name.clone())
-                .collect();
+            let names: Vec<String> = all.iter().take(KNOWN_MAX).map(|name| (*name).to_owned()).collect();
             return format!("there is no command `/{}`; there are: {}", plain(name), known(&names));
         }
         format!("there is no command `/{}`; did you mean {}?", plain(name), known(&near))
@@ -301,6 +294,23 @@ fn of_skill(skill: &Skill) -> Command {
         trusted: skill.trusted,
         dir: Some(skill.dir.clone()),
         ..Command::new(&skill.name, &template, skill.origin.clone())
+    }
+}
+
+/// What a configuration file says of commands, as far as its kinds of values go: wrong ones stop the start.
+pub(crate) fn check_types(node: &Node, findings: &mut Findings) {
+    let Held::Map(commands) = &node.held else {
+        return findings.error(&node.origin, "command", format!("expected commands by name, found {}", node.kind()));
+    };
+    for Entry { name, node, .. } in commands {
+        let path = format!("command.{name}");
+        match (&node.held, node.get("template")) {
+            (Held::Map(_), None | Some(Node { held: Held::Text(_), .. })) => {}
+            (Held::Map(_), Some(template)) => {
+                findings.error(&template.origin, &format!("{path}.template"), format!("expected a string, found {}", template.kind()));
+            }
+            _ => findings.error(&node.origin, &path, format!("expected an object, found {}", node.kind())),
+        }
     }
 }
 

@@ -69,10 +69,18 @@ pub struct WorktreeSettings {
     pub create: Option<String>,
 }
 
+/// The model that the files name below a `--model`.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Below {
+    pub(crate) model: Option<Sourced<String>>,
+}
+
 #[derive(Debug, Clone)]
 pub struct Config {
     /// The user's own; a project's word is added by [`Config::with_project_models`].
     pub model: Option<Sourced<String>>,
+    /// Where `--model` is given: what `model` would be without it. An alias that nobody configured means it then.
+    pub(crate) below_flag: Option<Below>,
     /// `small`, `default`, `strong` and whatever else was named, as `(alias, what it means)`.
     pub aliases: Vec<(String, Sourced<String>)>,
     /// Those of higher files first, each file's in written order.
@@ -124,6 +132,7 @@ impl Config {
     }
 
     /// Built-in rules, below those of the files, below those of the agent, below those of the mode, below those of the flags.
+    /// An allow of a flag lifts everything but what we deny an agent of ours.
     pub fn rulebook_for(&self, agent: &Agent, mode: PermissionMode) -> Rulebook {
         rulebook(&self.rules, agent, mode, &self.flags)
     }

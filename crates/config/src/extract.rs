@@ -7,7 +7,7 @@ use std::{collections::HashMap, time::Duration};
 use posse_session::{Forks, Verdict};
 
 use crate::{
-    config::{Compaction, Compat, Concurrency, Config, InstructionPattern, InternalSettings, Limits, Overrides, WorktreeSettings},
+    config::{Below, Compaction, Compat, Concurrency, Config, InstructionPattern, InternalSettings, Limits, Overrides, WorktreeSettings},
     duration::parse_duration,
     keys::Kept,
     layer::{Family, Layer, Standing},
@@ -51,13 +51,15 @@ pub(crate) fn config_of(layers: Vec<Layer>, standings: Standings, overrides: &Ov
     let flags = LayerRules { trusted: true, rules: overrides.rules.clone() };
     let dead = dead_rules(&[&rules[..], &[flags]].concat());
     findings.warnings.extend(dead.others);
-    if let Some(model) = &overrides.model {
-        let flag = flag("model", model);
-        wish::answer(&flag, &mut wishes);
-        tree = merged(tree, flag, "");
-    }
+    let below_flag = overrides.model.as_ref().map(|model| {
+        let below = Below { model: sourced(tree.get("model")) };
+        let lower = std::mem::replace(&mut tree, Node { origin: Origin::built_in(), held: Held::Null });
+        tree = merged(lower, flag("model", model), "");
+        below
+    });
     Config {
         model: sourced(tree.get("model")),
+        below_flag,
         aliases: named(tree.get("models")),
         providers: providers_of(tree.get("provider")),
         default_agent: sourced(tree.get("default_agent")),

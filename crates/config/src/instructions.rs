@@ -93,8 +93,11 @@ impl<'a> Collector<'a> {
     }
 
     fn add(&mut self, path: &Path, whose: Whose) -> Result<(), String> {
+        if !path.exists() {
+            return Err("no such file".to_owned());
+        }
         if !self.may_read(path, whose) {
-            return Err(if path.exists() { "leads out of the project".to_owned() } else { "no such file".to_owned() });
+            return Err("leads out of the project".to_owned());
         }
         let real = path.canonicalize().map_err(|error| error.to_string())?;
         if self.seen.contains(&real) {

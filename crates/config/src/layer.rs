@@ -13,10 +13,11 @@ use std::{
 use posse_session::Rule;
 
 use crate::{
-    built_in, claude,
+    built_in, claude, command,
     config::Later,
     definition,
     origin::{Findings, Origin},
+    path_pattern::Roots,
     permission,
     places::{Env, Places},
     provider,
@@ -25,6 +26,7 @@ use crate::{
     shelf::Level,
     substitute::Surroundings,
     tree::{self, Entry, Held, Node},
+    unbuilt,
 };
 
 /// Where a layer comes from and how far it is believed.
@@ -75,6 +77,12 @@ impl Source {
         }
     }
 
+    /// What `{file:path}` starts from. OpenCode means the folder that the file lies in.
+    fn near(&self) -> PathBuf {
+        let within = Path::new(&self.file).parent().filter(|_| self.family == Family::OpenCode);
+        within.map_or_else(|| self.dir.clone(), |within| self.dir.join(within))
+    }
+
     /// Another program's file: keys that we do not know are its own business.
     pub(crate) fn is_neighbour(&self) -> bool {
         self.family != Family::Ours
@@ -123,7 +131,8 @@ impl Layer {
 
     fn take(&mut self, root: &Node, places: &Places, env: &Env<'_>) {
         let fields = if self.source.family == Family::Claude { CLAUDE } else { TOP };
-        let around = Surroundings { env, dir: &self.source.dir, home: &places.home };
+        let near = self.source.near();
+        let around = Surroundings { env, dir: &near, home: &places.home };
         let entries = Reader { source: &self.source, around, findings: &mut self.findings }.fields(root, fields, false, "");
         let shape_of = |name: &str| fields.iter().find(|field: &&Field| field.name == name).map(|field| &field.shape);
         let (rules, entries): (Vec<Entry>, Vec<Entry>) =
@@ -138,7 +147,14 @@ impl Layer {
                 values.extend(read.mode);
             }
         } else {
-            self.take_rules(&rules, &values, &places.home);
+            self.take_rules(&rules, &values, places.roots());
+        }
+        for entry in &later {
+            if entry.name == "command" {
+                command::check_types(&entry.node, &mut self.findings);
+            } else if self.source.family == Family::Ours {
+                unbuilt::look(entry, &mut self.findings);
+            }
         }
         let order = values.iter().find(|entry| entry.name == "permission_order").cloned();
         self.later = later.iter().map(|entry| self.later_of(entry, order.as_ref(), places)).collect();
@@ -159,11 +175,11 @@ impl Layer {
         self.values.held = Held::Map(values);
     }
 
-    fn take_rules(&mut self, rules: &[Entry], values: &[Entry], home: &Path) {
+    fn take_rules(&mut self, rules: &[Entry], values: &[Entry], roots: Roots<'_>) {
         let order = values.iter().find(|entry| entry.name == "permission_order");
         let first_wins = order.and_then(|entry| entry.node.text()) == Some("first");
         let said_before = self.findings.said.len();
-        self.rules = permission::rules_of(rules, first_wins, &self.source, home, &mut self.findings);
+        self.rules = permission::rules_of(rules, first_wins, &self.source, roots, &mut self.findings);
         if said_before < self.findings.said.len() {
             // A deny that is taken away, or another order, widens an allow that stays.
             for entry in rules.iter().chain(order) {

@@ -31,6 +31,7 @@ mod model;
 mod native;
 mod near;
 mod origin;
+mod path_pattern;
 mod permission;
 mod places;
 mod project;
@@ -49,6 +50,7 @@ mod substitute;
 mod template;
 mod tree;
 mod trust;
+mod unbuilt;
 mod wish;
 mod yaml;
 

@@ -18,9 +18,11 @@ use crate::{
     built_in,
     config::{Compat, Config, Overrides},
     extract::{compat_of, config_of},
+    instructions::instructions,
     layer::{Family, Layer, Source, Standing, read_file},
     origin::{Origin, Problem},
     places::{Env, Places, tidy, variable},
+    shelf,
     trust::Standings,
 };
 
@@ -94,7 +96,13 @@ fn assemble(places: &Places, env: &Env<'_>, overrides: &Overrides, hooked: &[Hoo
         let hint = hint(layer.source.family);
         problems.extend(layer.findings.errors.drain(..).map(|problem| Problem { words: format!("{}{hint}", problem.words), ..problem }));
     }
-    if problems.is_empty() { Ok(config_of(layers, standings, overrides)) } else { Err(ConfigError { problems }) }
+    if !problems.is_empty() {
+        return Err(ConfigError { problems });
+    }
+    let mut config = config_of(layers, standings, overrides);
+    let missing = shelf::missing(places, &config);
+    config.warnings.extend(missing);
+    Ok(config)
 }
 
 /// The user may not be able to mend another program's file.
@@ -117,7 +125,11 @@ pub struct Checked {
 
 pub fn check(places: &Places, env: &Env<'_>, overrides: &Overrides) -> Checked {
     match load(places, env, overrides) {
-        Ok(config) => Checked { ignored: config.ignored_line(), errors: config.dead_denies, warnings: config.warnings },
+        Ok(config) => {
+            let unread = instructions(places, &config).warnings;
+            let warnings = config.warnings.iter().cloned().chain(unread).collect();
+            Checked { ignored: config.ignored_line(), errors: config.dead_denies, warnings }
+        }
         Err(error) => Checked { errors: error.problems, ..Checked::default() },
     }
 }
@@ -129,6 +141,8 @@ struct Loader<'a> {
 
 const OURS: [&str; 2] = ["posse.json", "posse.jsonc"];
 const OPENCODE: [&str; 2] = ["opencode.json", "opencode.jsonc"];
+/// Of a project's folder, over the two beside it.
+const OPENCODE_INSIDE: [&str; 2] = [".opencode/opencode.json", ".opencode/opencode.jsonc"];
 const CLAUDE: [&str; 2] = [".claude/settings.json", ".claude/settings.local.json"];
 
 /// The variable that turns background work off.
@@ -149,7 +163,7 @@ impl Loader<'_> {
         let compat = compat(ours.iter().chain(&above));
         let mut below = vec![self.built_in()];
         if compat.opencode {
-            below.extend(self.opencode(&self.places.opencode_dir, Standing::User));
+            below.extend(self.opencode(&self.places.opencode_dir, &OPENCODE, Standing::User));
         }
         if compat.claude {
             let dir = self.places.home.join(".claude");
@@ -166,7 +180,10 @@ impl Loader<'_> {
         let mut layers = Vec::new();
         if compat.opencode {
             let others = folders.iter().filter(|folder| **folder != self.places.opencode_dir);
-            layers.extend(others.flat_map(|folder| self.opencode(folder, Standing::Project)));
+            for folder in others {
+                layers.extend(self.opencode(folder, &OPENCODE, Standing::Project));
+                layers.extend(self.opencode(folder, &OPENCODE_INSIDE, Standing::Project));
+            }
         }
         if compat.claude {
             let files = folders.iter().flat_map(|folder| CLAUDE.map(|name| (folder, name)));
@@ -195,8 +212,8 @@ impl Loader<'_> {
     }
 
     /// OpenCode merges its two files.
-    fn opencode(&self, folder: &Path, standing: Standing) -> Vec<Layer> {
-        OPENCODE.iter().filter_map(|name| self.file(folder, name, standing, Family::OpenCode)).collect()
+    fn opencode(&self, folder: &Path, names: &[&str], standing: Standing) -> Vec<Layer> {
+        names.iter().filter_map(|name| self.file(folder, name, standing, Family::OpenCode)).collect()
     }
 
     fn file(&self, folder: &Path, name: &str, standing: Standing, family: Family) -> Option<Layer> {

@@ -148,8 +148,8 @@ pub(crate) struct Chooser<'a> {
     pub(crate) env: &'a Env<'a>,
 }
 
-/// An alias of an alias of an alias is a loop.
-const ALIAS_STEPS_MAX: usize = 8;
+/// Three names of a default, twice where `-m` names one, and an alias or two of the user's; more is a loop.
+const ALIAS_STEPS_MAX: usize = 12;
 
 /// An error lists what exists, not a catalogue.
 const LISTED_MAX: usize = 30;
@@ -189,10 +189,12 @@ impl Chooser<'_> {
     }
 
     /// What an alias stands for in the end; `None` when that is whatever is there. Without a name given, the key `model`
-    /// comes before the alias `default`.
+    /// comes before the alias `default`. A `-m` that comes down to `default` itself means what the files say below it.
     fn follow(&self, name: &str, unnamed: bool) -> Result<Option<String>, ModelChoiceError> {
         let configured = self.config.model.as_ref().map(|model| model.value.clone());
-        let mut current = match configured.clone() {
+        let below = self.config.below_flag.as_ref().map(|below| below.model.as_ref().map(|model| model.value.clone()));
+        let mut defaults = std::iter::once(configured.clone()).chain(below);
+        let mut current = match configured {
             Some(model) if unnamed => model,
             _ => name.to_owned(),
         };
@@ -209,9 +211,10 @@ impl Chooser<'_> {
                 "haiku" => "small".to_owned(),
                 "opus" => "strong".to_owned(),
                 "sonnet" | "small" | "strong" => "default".to_owned(),
-                "default" => match configured.clone() {
-                    Some(model) => model,
-                    None => return Ok(None),
+                "default" => match defaults.next() {
+                    Some(Some(model)) => model,
+                    Some(None) => return Ok(None),
+                    None => break,
                 },
                 _ => return Ok(Some(current)),
             };

@@ -14,6 +14,7 @@ use crate::{
     mode::{self, PermissionMode},
     native,
     origin::{Findings, Origin, Problem},
+    path_pattern::{self, Roots},
     rule_key::{KeyError, RuleKey},
     tree::{Entry, Held, Node},
 };
@@ -52,6 +53,9 @@ pub(crate) fn rulebook(files: &[LayerRules], agent: &Agent, mode: PermissionMode
         // What we wrote for an agent of ours lifts nothing that the user wrote.
         ceiling.push(list(false, agent.permission.clone()));
     }
+    if flags.iter().any(|rule| rule.action == Verdict::Allow) {
+        ceiling.extend(native_denies(agent));
+    }
     if !agent.ceiling.is_empty() {
         ceiling.push(Rules(std::iter::once(allow("*", &agent.origin)).chain(agent.ceiling.iter().cloned()).collect()));
     }
@@ -62,6 +66,16 @@ pub(crate) fn rulebook(files: &[LayerRules], agent: &Agent, mode: PermissionMode
     }
     let book = Rulebook { rules: list(false, of_agent()), ceiling };
     if native::denies_shell_asks(agent, mode) { book.without_shell_asks() } else { book }
+}
+
+/// What we deny an agent of ours, as far as its own definition leaves it: no flag allows that.
+fn native_denies(agent: &Agent) -> Option<Rules> {
+    let is_ours =
+        |rule: &Rule| agent.own_rules.iter().any(|own| own.action == Verdict::Deny && own.key == rule.key && own.pattern == rule.pattern);
+    let kept = merged(&agent.own_rules, &agent.permission).into_iter().filter(|rule| rule.action != Verdict::Deny || is_ours(rule));
+    let rules: Vec<Rule> = kept.map(only_deny).collect();
+    let denies = rules.iter().any(|rule| rule.action == Verdict::Deny);
+    denies.then(|| Rules(std::iter::once(allow("*", &agent.origin)).chain(rules).collect()))
 }
 
 impl Rulebook {
@@ -114,8 +128,8 @@ fn only_deny(rule: Rule) -> Rule {
 }
 
 /// The rules of one file, in the order in which the last match wins.
-pub(crate) fn rules_of(entries: &[Entry], first_wins: bool, source: &Source, home: &Path, findings: &mut Findings) -> Vec<Rule> {
-    let mut writer = Writer { source, home, findings };
+pub(crate) fn rules_of(entries: &[Entry], first_wins: bool, source: &Source, roots: Roots<'_>, findings: &mut Findings) -> Vec<Rule> {
+    let mut writer = Writer { source, roots, findings };
     let mut rules = Vec::new();
     // OpenCode's `tools` comes before the explicit rules, wherever it stands.
     for entry in entries.iter().filter(|entry| entry.name == "tools") {
@@ -142,7 +156,7 @@ fn reverse<T>(list: &mut [T], is_fallback: impl Fn(&T) -> bool) {
 
 struct Writer<'a> {
     source: &'a Source,
-    home: &'a Path,
+    roots: Roots<'a>,
     findings: &'a mut Findings,
 }
 
@@ -224,8 +238,15 @@ impl Writer<'_> {
             self.findings.ignore(&self.source.shown, &format!("{path} (allow)"), action);
             return Vec::new();
         }
-        match key.patterns(pattern, verdict, &Anchors::of_project(self.home)) {
-            Ok(patterns) => patterns.iter().map(|pattern| make(&key.key, pattern, verdict, self.home, &origin.to_string())).collect(),
+        match key.patterns(pattern, verdict, &Anchors::of_project(self.roots)) {
+            Ok(patterns) => {
+                let never = patterns.iter().find_map(|pattern| path_pattern::never_matches(&key.key, pattern));
+                // Another program may read more out of a pattern than we do.
+                if let Some(words) = never.filter(|_| !self.source.is_neighbour()) {
+                    self.findings.warn(origin, path, words);
+                }
+                patterns.iter().map(|pattern| make(&key.key, pattern, verdict, self.roots.home, &origin.to_string())).collect()
+            }
             Err(error) => {
                 self.findings.error(origin, path, error.words());
                 Vec::new()

@@ -10,7 +10,7 @@ use std::{
 
 use thiserror::Error;
 
-use crate::{origin::plain, project};
+use crate::{origin::plain, path_pattern::Roots, project};
 
 /// The environment, as an argument. An empty variable counts as unset.
 pub type Env<'a> = dyn Fn(&str) -> Option<String> + 'a;
@@ -31,6 +31,8 @@ pub struct Places {
     /// What the project's data is kept under: the main repository's top level for a worktree, else `project`.
     pub project_key: PathBuf,
     pub cwd: PathBuf,
+    /// Where the user stands, which `-C` does not change: messages name files from here.
+    pub stand: PathBuf,
 }
 
 #[derive(Debug, PartialEq, Eq, Error)]
@@ -64,7 +66,13 @@ impl Places {
         };
         let (project, project_key) = project::find(&cwd);
         let opencode_dir = xdg_config.join("opencode");
-        Ok(Self { home, config_dir, data_dir, cache_dir, state_dir, opencode_dir, project, project_key, cwd })
+        let stand = cwd.clone();
+        Ok(Self { home, config_dir, data_dir, cache_dir, state_dir, opencode_dir, project, project_key, cwd, stand })
+    }
+
+    /// The same for a user who stands somewhere else than where is worked.
+    pub fn seen_from(self, stand: &Path) -> Self {
+        Self { stand: tidy(stand), ..self }
     }
 
     /// The folder of this project's data.
@@ -94,9 +102,14 @@ impl Places {
         folders
     }
 
-    /// A path as messages name it: relative below the working directory, absolute elsewhere.
+    /// What the paths of rules start from.
+    pub(crate) fn roots(&self) -> Roots<'_> {
+        Roots { home: &self.home, project: &self.project }
+    }
+
+    /// A path as messages name it: relative below where the user stands, absolute elsewhere.
     pub fn shown(&self, path: &Path) -> String {
-        plain(&path.strip_prefix(&self.cwd).unwrap_or(path).to_string_lossy())
+        plain(&path.strip_prefix(&self.stand).unwrap_or(path).to_string_lossy())
     }
 }
 
@@ -221,5 +234,9 @@ mod tests {
         let places = Places::find(Path::new("/nowhere/x"), &env(&[("HOME", "/h")])).unwrap();
         assert_eq!(places.shown(Path::new("/nowhere/x/posse.json")), "posse.json");
         assert_eq!(places.shown(Path::new("/nowhere/posse.json")), "/nowhere/posse.json");
+        let above = places.clone().seen_from(Path::new("/nowhere"));
+        assert_eq!(above.shown(Path::new("/nowhere/x/posse.json")), "x/posse.json");
+        let beside = places.seen_from(Path::new("/nowhere/y"));
+        assert_eq!(beside.shown(Path::new("/nowhere/x/posse.json")), "/nowhere/x/posse.json");
     }
 }

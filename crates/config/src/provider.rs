@@ -235,6 +235,7 @@ fn spec_of(node: &Node) -> ModelSpec {
             output: price(cost, "output"),
             cache_read: price(cost, "cache_read"),
             cache_write: price(cost, "cache_write"),
+            unknown: false,
         }),
         images: node.get("attachment").and_then(Node::flag),
     }

@@ -7,6 +7,7 @@ use thiserror::Error;
 
 use crate::{
     claude_path::Anchors,
+    path_pattern::Roots,
     permission,
     rule_key::{KeyError, RuleKey, is_name},
 };
@@ -23,7 +24,7 @@ pub enum RuleFlagError {
 }
 
 /// One rule of `--allow`, `--ask` or `--deny`. A path of Claude's may be several of ours.
-pub fn parse_rule_flag(text: &str, action: Verdict, home: &Path) -> Result<Vec<Rule>, RuleFlagError> {
+pub fn parse_rule_flag(text: &str, action: Verdict, home: &Path, project: &Path) -> Result<Vec<Rule>, RuleFlagError> {
     let unreadable = || RuleFlagError::Unreadable(text.to_owned());
     let (name, pattern) = split(text).ok_or_else(unreadable)?;
     let key = match RuleKey::of(name) {
@@ -32,7 +33,7 @@ pub fn parse_rule_flag(text: &str, action: Verdict, home: &Path) -> Result<Vec<R
         found => found.map_err(|error| RuleFlagError::Key { name: name.to_owned(), words: error.words() })?,
     };
     let patterns = key
-        .patterns(pattern, action, &Anchors::of_project(home))
+        .patterns(pattern, action, &Anchors::of_project(Roots { home, project }))
         .map_err(|error| RuleFlagError::Pattern { rule: text.to_owned(), words: error.words() })?;
     let origin = match action {
         Verdict::Allow => "--allow",
@@ -52,7 +53,7 @@ pub(crate) fn split(text: &str) -> Option<(&str, &str)> {
 }
 
 /// Several rules in one text, as `--allowedTools` takes them: commas or spaces between, none inside parentheses.
-pub fn parse_rule_list(text: &str, action: Verdict, home: &Path) -> Result<Vec<Rule>, RuleFlagError> {
+pub fn parse_rule_list(text: &str, action: Verdict, home: &Path, project: &Path) -> Result<Vec<Rule>, RuleFlagError> {
     let mut depth = 0_u32;
     let outside = |letter: char| {
         match letter {
@@ -63,7 +64,7 @@ pub fn parse_rule_list(text: &str, action: Verdict, home: &Path) -> Result<Vec<R
         depth == 0 && (letter == ',' || letter.is_whitespace())
     };
     let rules: Result<Vec<Vec<Rule>>, RuleFlagError> =
-        text.split(outside).filter(|rule| !rule.is_empty()).map(|rule| parse_rule_flag(rule, action, home)).collect();
+        text.split(outside).filter(|rule| !rule.is_empty()).map(|rule| parse_rule_flag(rule, action, home, project)).collect();
     Ok(rules?.concat())
 }
 
@@ -72,7 +73,7 @@ mod tests {
     use super::*;
 
     fn rule(text: &str) -> Result<Vec<(String, String)>, RuleFlagError> {
-        let rules = parse_rule_flag(text, Verdict::Allow, Path::new("/home/me"))?;
+        let rules = parse_rule_flag(text, Verdict::Allow, Path::new("/home/me"), Path::new("/p"))?;
         Ok(rules.into_iter().map(|rule| (rule.key, rule.pattern)).collect())
     }
 
@@ -93,6 +94,11 @@ mod tests {
             ("Bash", "bash", "*"),
             ("Write", "edit", "*"),
             ("Edit(./src/**)", "edit", "src/*"),
+            ("edit(./src/*)", "edit", "src/*"),
+            ("edit(/p/src/)", "edit", "src/*"),
+            ("Edit(//p/src/a)", "edit", "src/a"),
+            ("edit(/q/src/a)", "edit", "/q/src/a"),
+            ("bash(./run.sh *)", "bash", "./run.sh *"),
             ("Edit(src/**)", "edit", "src/*"),
             ("Read(./.env)", "read", ".env"),
             ("Read(*.env)", "read", "*.env"),
@@ -122,7 +128,7 @@ mod tests {
         );
         assert!(matches!(rule("Edit(!src)"), Err(RuleFlagError::Pattern { .. })));
         for action in [Verdict::Allow, Verdict::Ask, Verdict::Deny] {
-            let words = parse_rule_flag("protected(x)", action, Path::new("/")).unwrap_err().to_string();
+            let words = parse_rule_flag("protected(x)", action, Path::new("/"), Path::new("/p")).unwrap_err().to_string();
             assert_eq!(words, "`protected`: protected files are always asked about; no rule changes that");
         }
     }
@@ -130,7 +136,7 @@ mod tests {
     #[test]
     fn a_deny_or_an_ask_of_nothing_is_refused() {
         for action in [Verdict::Deny, Verdict::Ask] {
-            let words = |text| parse_rule_flag(text, action, Path::new("/")).unwrap_err().to_string();
+            let words = |text| parse_rule_flag(text, action, Path::new("/"), Path::new("/p")).unwrap_err().to_string();
             assert_eq!(words("bsah(rm*)"), "`bsah`: no tool has this name, so the rule would do nothing; did you mean `bash`?");
             assert_eq!(words("database"), "`database`: no tool has this name, so the rule would do nothing");
         }
@@ -140,14 +146,14 @@ mod tests {
     fn a_rule_names_its_flag() {
         let flags = [(Verdict::Allow, "--allow"), (Verdict::Ask, "--ask"), (Verdict::Deny, "--deny")];
         for (action, origin) in flags {
-            let rules = parse_rule_flag("edit", action, Path::new("/")).unwrap();
+            let rules = parse_rule_flag("edit", action, Path::new("/"), Path::new("/p")).unwrap();
             assert_eq!((rules[0].action, rules[0].origin.as_str()), (action, origin));
         }
     }
 
     #[test]
     fn a_list_is_split_outside_parentheses() {
-        let rules = parse_rule_list("Bash(git log:*, x) Edit,Read(./a b),,", Verdict::Allow, Path::new("/")).unwrap();
+        let rules = parse_rule_list("Bash(git log:*, x) Edit,Read(./a b),,", Verdict::Allow, Path::new("/"), Path::new("/p")).unwrap();
         let words: Vec<String> = rules.iter().map(|rule| format!("{}({})", rule.key, rule.pattern)).collect();
         assert_eq!(words, ["bash(git log:*, x)", "edit(*)", "read(a b)"]);
     }

@@ -8,6 +8,7 @@ use posse_session::{Verdict, key_of};
 use crate::{
     claude_path::{self, Anchors, PathPatternError},
     near::nearest,
+    path_pattern::{self, Roots},
 };
 
 /// The key of a rule, and how its patterns are to be read.
@@ -96,7 +97,9 @@ impl RuleKey {
             return if is_host { Ok(vec![format!("domain:{host}")]) } else { Err(PatternError::Domain) };
         }
         match (self.patterns, self.key.as_str()) {
-            (Patterns::Ours, _) => Ok(vec![written.to_owned()]),
+            (Patterns::Ours, key) => {
+                Ok(path_pattern::patterns(key, written, action, Roots { home: anchors.home, project: anchors.project }))
+            }
             (Patterns::Claudes, "bash") => Ok(vec![claude_command(written)]),
             (Patterns::Claudes, "read" | "edit" | "list") => claude_path::patterns(written, action, anchors).map_err(PatternError::Path),
             (Patterns::Claudes, _) => Ok(vec![written.to_owned()]),
@@ -257,7 +260,8 @@ mod tests {
         let home = std::path::Path::new("/home/me");
         for name in ["webfetch", "WebFetch"] {
             let key = RuleKey::of(name).unwrap();
-            let read = |written| key.patterns(written, Verdict::Deny, &Anchors::of_project(home));
+            let read =
+                |written| key.patterns(written, Verdict::Deny, &Anchors::of_project(Roots { home, project: std::path::Path::new("") }));
             for host in ["domain:example.com", "domain:*.example.com", "domain:[::1]"] {
                 let expected = if host.contains("::") { Err(PatternError::Domain) } else { Ok(vec![host.to_owned()]) };
                 assert_eq!(read(host), expected);
@@ -268,6 +272,9 @@ mod tests {
             assert_eq!(read("https://example.com/*"), Ok(vec!["https://example.com/*".to_owned()]));
         }
         let bash = RuleKey::of("bash").unwrap();
-        assert_eq!(bash.patterns("domain:", Verdict::Deny, &Anchors::of_project(home)), Ok(vec!["domain:".to_owned()]));
+        assert_eq!(
+            bash.patterns("domain:", Verdict::Deny, &Anchors::of_project(Roots { home, project: std::path::Path::new("") })),
+            Ok(vec!["domain:".to_owned()])
+        );
     }
 }

@@ -116,6 +116,20 @@ pub(crate) fn plugins(places: &Places, config: &Config, tolerated: &mut Vec<Prob
     plugins
 }
 
+/// Folders that our own files name and that are not there.
+pub(crate) fn missing(places: &Places, config: &Config) -> Vec<Problem> {
+    let names_folders =
+        |later: &&Later| matches!(later.key.as_str(), "plugins" | "skills") && later.trusted && later.family == Family::Ours;
+    let mut problems = Vec::new();
+    for later in config.later.iter().filter(names_folders) {
+        for dir in texts(&later.value).iter().map(|named| from(&later.dir, &places.home, named)).filter(|dir| !dir.is_dir()) {
+            let words = format!("{}: there is no such folder", places.shown(&dir));
+            problems.push(Problem { origin: later.origin.clone(), key: later.key.clone(), words });
+        }
+    }
+    problems
+}
+
 impl Plugin {
     /// The folders of one kind: the usual one, and what the manifest names instead or besides.
     pub(crate) fn shelves(&self, kind: &str, adds: bool) -> Vec<Shelf> {

@@ -65,10 +65,13 @@ impl Config {
         }
         if let Some(node) = model {
             let name = node.text().unwrap_or_default();
-            if leads_to(&Chooser { config: &self, known, env }, name, home.as_deref()) || self.has_alias(name) {
-                self.put("model", node);
-            } else {
-                findings.name(&node.origin.source, &format!("model ({name})"), false);
+            let counts = leads_to(&Chooser { config: &self, known, env }, name, home.as_deref()) || self.has_alias(name);
+            match (&mut self.below_flag, counts) {
+                (Some(below), true) => below.model = sourced(Some(&node)),
+                (None, true) => self.put("model", node),
+                // Who says `-m` need not hear which other model the folder would have liked.
+                (Some(_), false) => {}
+                (None, false) => findings.name(&node.origin.source, &format!("model ({name})"), false),
             }
         }
         self.ignored.extend(findings.ignored);

@@ -204,7 +204,7 @@ fn bytes(record: &Record) -> u64 {
 }
 
 /// What users said in these records, as they said it, after what an earlier summary had kept; the latest if it is too much.
-pub fn verbatim(records: &[Record]) -> Text {
+pub fn verbatim(records: &[Record], most: usize) -> Text {
     let unsaid: HashSet<&EntryId> =
         records.iter().filter_map(|record| if let Event::Unqueued { entry } = &record.event { Some(entry) } else { None }).collect();
     let mut said: Vec<String> = Vec::new();
@@ -222,7 +222,7 @@ pub fn verbatim(records: &[Record]) -> Text {
         }
     }
     let mut kept: Vec<String> = Vec::new();
-    let mut room = VERBATIM_BYTES_MAX;
+    let mut room = most.min(VERBATIM_BYTES_MAX);
     for text in said.into_iter().rev() {
         if text.len() <= room {
             room -= text.len();

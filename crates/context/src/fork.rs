@@ -16,6 +16,10 @@ pub fn fork_directive(prompt: &str) -> String {
     format!("{FORK_MARK}\n{RULES}\n</fork-boilerplate>\n\nYour task:\n{prompt}")
 }
 
+/// Said to a fork whose caller owes the user an answer of a certain shape: the caller's instructions, which it has read, ask for it.
+pub const FORK_ANSWERS_IN_WORDS: &str =
+    "Answer in words. The JSON schema in the instructions is for the final answer to the user, which is not yours to give.";
+
 /// Said to whoever works in a worktree with a conversation that speaks of another folder.
 pub fn moved_notice(home: &str, here: &str) -> String {
     format!(

@@ -14,7 +14,7 @@ mod thread;
 
 pub use advice::{doing_directive, doing_in, draft_note, side_directive, suggestion_directive, suggestion_in};
 pub use compaction::{Budget, Plan, directive, plan, prune, verbatim, weigh};
-pub use fork::{FORK_MARK, fork_directive, is_directive, moved_notice};
+pub use fork::{FORK_ANSWERS_IN_WORDS, FORK_MARK, fork_directive, is_directive, moved_notice};
 pub use story::story;
 pub use system::{Environment, Instruction, changes, is_change, system};
 pub use thread::Thread;

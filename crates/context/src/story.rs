@@ -80,13 +80,19 @@ pub fn story(record: &Record) -> Option<String> {
         Event::Undone { paths, .. } => row(&format!("! the user undid the changes to {}", paths.join(", "))),
         Event::Compacted { .. } => row("* the conversation up to here was summed up"),
         Event::Pruned { to } => row(&format!("* what calls printed up to record {to} is no longer shown to the model")),
-        Event::CompactionFailed { why } => row(&format!("! the conversation was not summed up: {}", gist(why))),
+        Event::CompactionFailed { smaller: true, .. } => row("! what was to be summed up is too long itself: less of it is tried"),
+        Event::CompactionFailed { why, .. } => row(&format!("! the conversation was not summed up: {}", gist(why))),
         Event::Titled { title } => row(&format!("* is called `{title}` from here on")),
         Event::WorktreeLeft { task, left } => row(&format!("* task {task} {}", was_left(left))),
         Event::BroughtHome { task, discarded: true, .. } => row(&format!("* the user threw the work of task {task} away")),
-        Event::BroughtHome { task, paths, onto, .. } => {
+        Event::BroughtHome { task, paths, more, onto, .. } => {
+            let rest = if *more == 0 {
+                String::new()
+            } else {
+                format!(" and {more} more, {} files in all", more.saturating_add(paths.len() as u64))
+            };
             let place = if onto.is_empty() { "home".to_owned() } else { format!("to the branch {onto}") };
-            row(&format!("* the user brought the work of task {task} {place}: {}", paths.join(", ")))
+            row(&format!("* the user brought the work of task {task} {place}: {}{rest}", paths.join(", ")))
         }
         Event::Released { task, removed: false, words } => row(&format!("! the worktree of task {task} stays: {}", gist(words))),
         Event::Misshapen { words, again: true } => row(&format!("! the answer does not fit the schema: {}; asked once more", gist(words))),

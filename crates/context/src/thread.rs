@@ -130,6 +130,11 @@ impl Thread {
         Vec::new()
     }
 
+    /// What an entry would say that no step has taken yet.
+    pub fn waiting(&self, entry: &EntryId) -> &[Block] {
+        self.queued.get(entry).map_or(&[], Vec::as_slice)
+    }
+
     fn step(&mut self, took: &[EntryId], notes: &[Part]) -> Vec<Message> {
         let mut messages = Vec::new();
         let mut said = Vec::new();

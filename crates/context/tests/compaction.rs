@@ -239,7 +239,7 @@ fn outputs_are_left_out_and_nothing_else() {
 
 #[test]
 fn what_users_said_is_kept_over_two_summaries() {
-    let text = |records: &[Record]| verbatim(records).inline().unwrap().to_owned();
+    let text = |records: &[Record]| verbatim(records, usize::MAX).inline().unwrap().to_owned();
     let prompt = Event::Queued {
         entry: Entry { source: Source::Prompt { session: SessionId::new("p") }, ..Entry::user(EntryId::new("b"), "and this") },
     };
@@ -252,7 +252,9 @@ fn what_users_said_is_kept_over_two_summaries() {
     };
     let first = log(vec![say("a", "fix it"), step(&["a"]), reply("no", 0), prompt, hook, hinted]);
     assert_eq!(text(&first), "fix it\n\n---\n\nand this\n\n---\n\ntidy up");
-    let kept = Event::Compacted { summary: "s".into(), tail_from: 3, verbatim: verbatim(&first) };
+    // Where there is little room, less of it.
+    assert_eq!(verbatim(&first, 11).inline(), Some("an […] is\n\n---\n\ntidy up"));
+    let kept = Event::Compacted { summary: "s".into(), tail_from: 3, verbatim: verbatim(&first, usize::MAX) };
     let second = log(vec![kept, say("e", "faster"), reply("ok", 0)]);
     assert_eq!(text(&second), "fix it\n\n---\n\nand this\n\n---\n\ntidy up\n\n---\n\nfaster");
     assert_eq!(text(&log(vec![reply("ok", 0)])), "");

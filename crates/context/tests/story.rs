@@ -250,9 +250,11 @@ fn worktrees_and_what_becomes_of_them() {
     let home = |paths: &[&str], onto: &str, discarded: bool| Event::BroughtHome {
         task: task(),
         paths: paths.iter().map(|path| (*path).to_owned()).collect(),
+        more: if paths.len() == 3 { 500 } else { 0 },
         onto: onto.into(),
         discarded,
     };
+    check(home(&["a", "b", "c"], "", false), "* the user brought the work of task ses_2 home: a, b, c and 500 more, 503 files in all\n");
     check(home(&["a.rs", "b.rs"], "", false), "* the user brought the work of task ses_2 home: a.rs, b.rs\n");
     check(home(&["a.rs"], "main", false), "* the user brought the work of task ses_2 to the branch main: a.rs\n");
     check(home(&[], "", true), "* the user threw the work of task ses_2 away\n");
@@ -345,7 +347,7 @@ fn words_of_others_cannot_pass_for_a_line_of_ours() {
         Event::WorktreeLeft { task: task(), left: Left { path: rogue.into(), unknown: rogue.into(), ..Left::default() } },
         Event::WorktreeLeft { task: task(), left: Left { path: rogue.into(), branch: rogue.into(), ..Left::default() } },
         Event::Released { task: task(), removed: false, words: rogue.into() },
-        Event::BroughtHome { task: task(), paths: vec![rogue.into()], onto: rogue.into(), discarded: false },
+        Event::BroughtHome { task: task(), paths: vec![rogue.into()], more: 0, onto: rogue.into(), discarded: false },
         text(rogue),
     ] {
         let name = event.name();

@@ -52,6 +52,8 @@ pub(crate) struct Beside {
     summed_up: Option<(Instant, Seq)>,
     /// What was said of it.
     doing: String,
+    /// The task that puts notes in order, if that is this process's to do.
+    ordering: Option<SessionId>,
 }
 
 impl Beside {
@@ -71,25 +73,34 @@ fn still_unanswered(open: Option<Seq>, record: &Record) -> Option<Seq> {
     }
 }
 
-/// What internal work came to, as it is recorded: a line that can be shown, or nothing.
-pub(crate) fn tidy_advice(session: &Session, ended: &mut TaskReport) {
-    let Some(purpose) = session.tasks().get(&ended.task).and_then(|open| open.purpose.as_ref()) else { return };
-    let said = ended.said.inline().unwrap_or_default();
-    let tidied = match purpose {
-        Purpose::Suggest => suggestion_in(said),
-        Purpose::Summarise => doing_in(said),
-        _ => return,
-    };
-    ended.said = tidied.unwrap_or_default().into();
-}
-
 impl Run {
+    /// What internal work came to, as it is recorded: a line that can be shown, or nothing.
+    pub(crate) fn tidy_advice(&self, session: &Session, ended: &mut TaskReport) {
+        let Some(purpose) = session.tasks().get(&ended.task).and_then(|open| open.purpose.as_ref()) else { return };
+        let said = ended.said.inline().unwrap_or_default();
+        let tidied = match purpose {
+            Purpose::Suggest => suggestion_in(said),
+            Purpose::Summarise => doing_in(said),
+            Purpose::Consolidate => return self.have_ordered(session, &ended.task),
+            _ => return,
+        };
+        ended.said = tidied.unwrap_or_default().into();
+    }
+
+    /// Its own end is in its own log already, so this may come before it is in ours: a crash in between asks nobody again.
+    fn have_ordered(&self, session: &Session, task: &SessionId) {
+        if let Some(notes) = self.outfit.advice.consolidate.as_ref().filter(|_| self.beside.ordering.as_ref() == Some(task)) {
+            notes.upkeep.done(session.id());
+        }
+    }
+
     /// Begins and ends what is done beside the conversation. Before anything else begins: what is owed next may follow from it.
     pub(crate) async fn advise(&mut self, draft: &mut Draft, now: Timestamp) {
         if self.pauses.is_some() {
             return;
         }
         self.let_go(draft, now);
+        self.order_on(draft, now);
         let Some(kind) = draft.session().birth().map(|birth| birth.kind) else { return };
         match kind {
             Kind::Root => self.advise_on_turn(draft, now).await,
@@ -110,6 +121,19 @@ impl Run {
         let over = concludes(session);
         for (task, _) in purposes.iter().filter(|(_, purpose)| (speaks && purpose.foresees()) || (over && purpose.yields())) {
             draft.decide(Command::StopTask { task: task.clone(), by: By::Kernel }, &self.given(now));
+        }
+    }
+
+    /// Notes that a process which is gone was putting in order: it goes on, unless somebody else has come first.
+    fn order_on(&mut self, draft: &mut Draft, now: Timestamp) {
+        let Some(notes) = &self.outfit.advice.consolidate else { return };
+        let session = draft.session();
+        let begun = session.tasks().iter().find(|(_, open)| open.purpose == Some(Purpose::Consolidate) && open.stopped.is_none());
+        let Some(task) = begun.map(|(task, _)| task.clone()).filter(|task| self.beside.ordering.as_ref() != Some(task)) else { return };
+        if notes.upkeep.claim_again(session.id()) {
+            self.beside.ordering = Some(task);
+        } else {
+            draft.decide(Command::StopTask { task, by: By::Kernel }, &self.given(now));
         }
     }
 
@@ -136,7 +160,7 @@ impl Run {
         if let Some(directive) = wanted.remember.as_ref().filter(|_| is_worth && is_due(&Purpose::Remember)) {
             begun.push((Purpose::Remember, directive.to_string()));
         }
-        if let Some(notes) = wanted.consolidate.as_ref().filter(|notes| is_due(&Purpose::Consolidate) && (notes.claim)(session.id())) {
+        if let Some(notes) = wanted.consolidate.as_ref().filter(|notes| is_due(&Purpose::Consolidate) && notes.upkeep.claim(session.id())) {
             begun.push((Purpose::Consolidate, notes.directive.to_string()));
         }
         if wanted.suggest && is_due(&Purpose::Suggest) {
@@ -149,6 +173,9 @@ impl Run {
         }
         for (purpose, prompt) in begun {
             let task = SessionId::fresh(&*self.world.ids);
+            if purpose == Purpose::Consolidate {
+                self.beside.ordering = Some(task.clone());
+            }
             if let Some(command) = self.beside(draft, task, purpose, prompt, segments.clone(), None) {
                 draft.decide(command, &self.given(now));
             }
@@ -330,6 +357,7 @@ impl Hub {
             said: attended.texts.join("\n\n").into(),
             awaited: Vec::new(),
             verbatim: Text::default(),
+            too_long: false,
             usage: attended.usage,
             effort: attended.effort,
             left: None,

@@ -247,9 +247,13 @@ impl Run {
             }
             Limit::Cost => {
                 let (limit, spent) = (standing.limits.cost_usd.unwrap_or(0.0), standing.spent.cost_usd);
-                format!("the cost limit{whose} of ${limit:.2} is used up (${spent:.4} spent)")
+                let more = if 0 < standing.spent.unpriced { " + unknown" } else { "" };
+                format!("the cost limit{whose} of ${limit:.2} is used up (${spent:.4}{more} spent)")
             }
-            Limit::Steps => format!("the limit of {} steps is used up", standing.limits.steps.unwrap_or(0)),
+            Limit::Steps => match standing.limits.steps.unwrap_or(0) {
+                1 => "the limit of 1 step is used up".to_owned(),
+                steps => format!("the limit of {steps} steps is used up"),
+            },
             Limit::Time | Limit::Wall | Limit::Idle => "the time limit is used up".to_owned(),
         }
     }

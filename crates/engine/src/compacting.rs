@@ -6,8 +6,8 @@
 
 use posse_context::{Budget, Plan, directive, plan, verbatim, weigh};
 use posse_session::{
-    Block, Command, Draft, EntryId, Event, Finish, Fork, Message, ModelFailure, Part, Purpose, Record, Report, Segment, Session, SessionId,
-    Spawn, TaskReport, Text, Timestamp,
+    Block, Command, Draft, EntryId, Event, Finish, Fork, How, Message, ModelFailure, Part, Purpose, Record, Report, Segment, Session,
+    SessionId, Spawn, TaskReport, Text, Timestamp,
 };
 
 use crate::{
@@ -30,6 +30,9 @@ const IMAGE_BYTES: u64 = 1_600 * TOKEN_BYTES;
 /// A conversation that is far too long is summed up in so many rounds at most before it is sent.
 const ROUNDS_MAX: u32 = 4;
 
+/// The log of whoever writes a summary is short; how it failed is near its end.
+const RECORDS_MAX: usize = 200;
+
 /// How heavy the conversation is.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Weight {
@@ -37,6 +40,15 @@ pub(crate) struct Weight {
     pub(crate) bytes: u64,
     /// Bytes that have come since and go with the next step.
     pub(crate) since: u64,
+}
+
+/// What a run has learned about the length of its conversation. Forgotten with the run, and learned again.
+#[derive(Debug, Default)]
+pub(crate) struct Learned {
+    /// Bytes, without the head, that the provider has refused since the model last answered.
+    refused: Option<u64>,
+    /// What the user wanted to have kept, should it take several attempts.
+    wish: String,
 }
 
 impl Weight {
@@ -84,15 +96,18 @@ impl Run {
     }
 
     /// What a conversation may have and what a summary may be of, in bytes as the provider counts tokens here.
-    fn budget(&self, draft: &Draft, most: u64, asked: bool) -> Budget {
+    fn budget(&self, draft: &Draft, asked: bool) -> Budget {
         let head = self.head.len() as u64;
         let Weight { bytes, since } = self.next_weight(draft);
         let now = bytes + since;
         let tokens = u128::from(self.next_tokens(draft).max(1));
-        let without_head =
-            |wanted: u64| u64::try_from(u128::from(now) * u128::from(wanted) / tokens).unwrap_or(u64::MAX).saturating_sub(head);
-        let (most, fits) = (without_head(most), without_head(self.room_for_input()));
-        Budget { most, prune: self.outfit.compaction.prune, asked, before: 0, now: now.saturating_sub(head), fits }
+        let known = u64::try_from(u128::from(now) * u128::from(self.room_for_input()) / tokens).unwrap_or(u64::MAX).saturating_sub(head);
+        // What the provider takes is less than is known: half of what it refused is room enough. A summary is first written of
+        // nearly all of it, and of half as much each time that is refused too.
+        let (now, shrunk) = (now.saturating_sub(head), draft.session().compaction().shrunk);
+        let most = self.learned.refused.map_or(known, |refused| known.min(refused / 2));
+        let fits = if shrunk == 0 { known } else { known.min(self.learned.refused.unwrap_or(now) >> shrunk) };
+        Budget { most, prune: self.outfit.compaction.prune, asked, before: 0, now, fits }
     }
 
     /// Tokens that a request may have, so that there is room for an answer.
@@ -108,12 +123,16 @@ impl Run {
         if !self.outfit.compaction.auto || session.only_answers() || compaction.failed || ROUNDS_MAX <= compaction.rounds {
             return false;
         }
-        let most = self.room_for_input();
+        // What was learned from a refusal is of use until the model answers.
+        if compaction.rounds == 0 {
+            self.learned.refused = None;
+        }
         let tokens = self.next_tokens(draft);
-        if tokens <= most {
+        let budget = self.budget(draft, false);
+        let is_refused = self.learned.refused.is_some() && budget.most < budget.now;
+        if tokens <= self.room_for_input() && !is_refused {
             return false;
         }
-        let budget = self.budget(draft, most, false);
         // Where the head takes nearly everything, nothing that is left out would help.
         if budget.most < (budget.most + self.head.len() as u64) / 4 {
             return false;
@@ -132,13 +151,19 @@ impl Run {
 
     /// The provider finds the conversation too long, or the user wants a summary.
     pub(crate) async fn begin_compaction(&mut self, draft: &mut Draft, entry: Option<EntryId>, now: Timestamp) {
-        let asked = entry.is_some();
-        let wish = entry.as_ref().map(|entry| self.wish_of(draft, entry)).unwrap_or_default();
-        let tokens = self.next_tokens(draft);
-        // What the provider takes is less than was known: half of what it refused.
-        let most = if asked { self.room_for_input() } else { tokens / 2 };
-        let hard = !asked || self.outfit.model.facts().context <= tokens;
-        match self.planned(draft.session(), self.budget(draft, most, asked)).await {
+        let compaction = draft.session().compaction();
+        let (is_refused, again) = (compaction.overflow.is_some(), compaction.again);
+        let asked = entry.is_some() || (again && !is_refused);
+        if let Some(entry) = &entry {
+            self.learned.wish = self.wish_of(draft, entry);
+        }
+        let wish = if asked { self.learned.wish.clone() } else { String::new() };
+        let hard = !asked || again || self.outfit.model.facts().context <= self.next_tokens(draft);
+        if is_refused {
+            let now = self.budget(draft, asked).now;
+            self.learned.refused = Some(self.learned.refused.map_or(now, |before| before.min(now)));
+        }
+        match self.planned(draft.session(), self.budget(draft, asked)).await {
             Ok(Plan::Prune { to }) => draft.decide(Command::Prune { to }, &self.given(now)),
             Ok(Plan::Sum { tail_from }) => self.sum_up(draft, tail_from, wish, entry, hard, now),
             Ok(Plan::Nothing) => {
@@ -235,7 +260,24 @@ impl Run {
         let own = session.segments_until(tail_from).into_iter().filter(|segment| segment.session == *session.id());
         // Without them the summary still stands.
         let records = stretches(&*self.world.log, &own.collect::<Vec<_>>()).await.unwrap_or_default();
-        report.verbatim = verbatim(&records);
+        // Where there is little room they are given a part of it, as the tail is.
+        let most = self.learned.refused.map_or(usize::MAX, |refused| usize::try_from(refused / 8).unwrap_or(usize::MAX));
+        report.verbatim = verbatim(&records, most);
+    }
+
+    /// Whether a summary failed because the provider found what it was of too long.
+    pub(crate) async fn note_length(&self, session: &Session, report: &mut TaskReport) {
+        let sums_up = session.tasks().get(&report.task).is_some_and(|open| matches!(open.purpose, Some(Purpose::Compact { .. })));
+        if !sums_up || report.how != How::Failed {
+            return;
+        }
+        // Where it cannot be read it is a failure like any other.
+        let records = self.world.log.read(&report.task, 0, RECORDS_MAX).await.unwrap_or_default();
+        let failure = records.iter().rev().find_map(|record| match record.event {
+            Event::StepFailed { failure, .. } => Some(failure),
+            _ => None,
+        });
+        report.too_long = failure == Some(Some(ModelFailure::TooLong));
     }
 
     /// Everything the model sees, woven and encoded anew from the log.

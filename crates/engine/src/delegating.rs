@@ -84,7 +84,11 @@ impl Delegating {
             }
             let is_late = until.is_none_or(|until| until <= tokio::time::Instant::now());
             if (found.is_over() && !tree.is_open(&found)) || is_late {
-                let view = tree.view(&found, Some(inquiry.since)).await?;
+                let mut view = tree.view(&found, Some(inquiry.since)).await?;
+                if 0 < inquiry.since && view.next <= inquiry.since {
+                    // Its end is not news, so it is not told again; and what is not told takes no notice away.
+                    (view.end, view.last_action) = (None, String::new());
+                }
                 if view.end.is_some() {
                     let _ = self.mail.send(Mail::Read { call: call.clone(), task: found.session.clone() }).await;
                 }

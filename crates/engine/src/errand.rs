@@ -2,7 +2,7 @@
 //!
 //! A refusal is told to the model in words it can act on; what passes becomes one `Command::Spawn`.
 
-use posse_context::fork_directive;
+use posse_context::{FORK_ANSWERS_IN_WORDS, fork_directive};
 use posse_session::{
     Admission, Birth, CallId, Command, Draft, Entry, EntryId, Errand, Event, FORK, Hold, Kind, Limit, Part, Purpose, Rules, Session,
     SessionId, Source, Spawn, Summary, Text,
@@ -30,6 +30,10 @@ pub(crate) enum Wake {
     Heard,
 }
 
+fn tasks(count: u64) -> &'static str {
+    if count == 1 { "task" } else { "tasks" }
+}
+
 impl Run {
     /// What the call comes to, or why it cannot be.
     pub(crate) async fn commission(&mut self, draft: &Draft, call: &CallId, errand: Errand) -> Result<Command, String> {
@@ -37,7 +41,16 @@ impl Run {
         // The words of the documents that the user's own commands follow.
         let of_user = self.subtask_of(session, call).is_some();
         let failed = |words: String| if of_user { format!("Tool execution failed: {words}") } else { words };
-        self.checked(draft, call, errand).await.map_err(failed)
+        if errand.fork {
+            self.line_up(session, call, &errand.tool);
+        }
+        let checked = self.checked(draft, call, errand).await;
+        let fork = match &checked {
+            Ok(Command::Spawn { task, spawn, .. }) => Some(task).filter(|_| spawn.fork.is_some()),
+            _ => None,
+        };
+        self.tree.batches.became(call, fork);
+        checked.map_err(failed)
     }
 
     async fn checked(&mut self, draft: &Draft, call: &CallId, errand: Errand) -> Result<Command, String> {
@@ -105,13 +118,15 @@ impl Run {
         })?;
         if resumed.is_none() {
             self.tree.ledger.admit_task().map_err(|limit| {
-                format!("This tree has started {limit} tasks, which is its limit (limits.tree). Do the work yourself, or go on with an earlier task.")
+                format!("This tree has started {limit} {}, which is its limit (limits.tree). Do the work yourself, or go on with an earlier task.", tasks(limit))
             })?;
         }
         let ids = &*self.world.ids;
         let (task, round) = resumed.map_or_else(|| (SessionId::fresh(ids), 1), |(task, round, _)| (task, round));
         let is_new = round == 1;
         let Errand { description, prompt, model, tool, directory, mut allowed, .. } = errand;
+        let is_shaped = fork.is_some() && self.outfit.head.answer.is_some();
+        let prompt = if is_shaped { format!("{prompt}\n\n{FORK_ANSWERS_IN_WORDS}") } else { prompt };
         let (prompt, model) = if fork.is_some() { (fork_directive(&prompt), None) } else { (prompt, model) };
         let mut named = Vec::new();
         if let Some(Part::Subtask { allowed: more, named: files, .. }) = self.subtask_of(session, call) {
@@ -230,8 +245,9 @@ impl Run {
         }
         if outfit.children_max <= session.tasks_started() {
             return Err(format!(
-                "This session has started {} tasks, which is its limit (limits.children). Do the work yourself, or go on with an earlier task.",
-                session.tasks_started()
+                "This session has started {} {}, which is its limit (limits.children). Do the work yourself, or go on with an earlier task.",
+                session.tasks_started(),
+                tasks(session.tasks_started())
             ));
         }
         Ok(())

@@ -3,7 +3,7 @@
 //! A fork is a list of stretches and a recorded head, nothing else. All forks of a reply begin with the same bytes, so
 //! what the caller holds is lent to them, and the first of a batch warms the provider's cache for the others.
 
-use posse_session::{Birth, Draft, Fork, Left, Recipe, Record, Session, SessionId, Worktree};
+use posse_session::{Birth, CallId, CallState, Draft, FORK, Fork, Left, OpenCall, Recipe, Record, Session, SessionId, Worktree};
 
 use crate::{
     batch::{Turn, caches_prefixes},
@@ -11,6 +11,7 @@ use crate::{
     run::Run,
     subtask::spoken_by,
     tree::Tree,
+    work::parse,
 };
 
 const FORK_IN_FORK: &str =
@@ -43,6 +44,23 @@ impl Run {
             self.lent = Some(self.tree.prefixes.lend(&segments, &self.outfit, whole));
         }
         Ok(Fork { segments, head, model: self.outfit.model.facts().name.clone() })
+    }
+
+    /// Says whose turn it is among the forks of a reply: that of the call which came first in it and is on its way now.
+    pub(crate) fn line_up(&self, session: &Session, call: &CallId, tool: &str) {
+        let (facts, outfit) = (self.outfit.model.facts(), &self.outfit);
+        if !caches_prefixes(facts) {
+            return;
+        }
+        let (Some(split), Ok(tool)) = (session.segments_until(self.reply.0).pop(), outfit.tool(tool)) else { return };
+        let forks = |call: &OpenCall| {
+            let input = self.inputs.get(&call.call).and_then(|input| parse(&input.input).ok());
+            let look = input.and_then(|input| tool.look(&input, &*outfit.workspace).ok());
+            look.is_some_and(|look| look.touches.iter().any(|touch| touch.pattern == FORK))
+        };
+        let is_due = |call: &&OpenCall| call.state == CallState::Running && call.tool == tool.spec().name;
+        let first = || session.calls().iter().filter(is_due).find(|call| forks(call)).map(|call| call.call.clone());
+        self.tree.batches.line_up(&split, facts, call, first);
     }
 
     /// As whom this session speaks right now: a turn may be another agent's.

@@ -24,7 +24,7 @@ pub(crate) async fn recorded_head(
     // Who begins with the conversation of another keeps its head: the same bytes are the same for the provider's cache.
     let is_root = session.birth().is_some_and(|birth| birth.kind == Kind::Root);
     if configured.is_none() || (session.begins_elsewhere() && !is_root) {
-        // The shape of the final answer is not that of a summary.
+        // The shape of the final answer is not that of a summary, and not that of a fork's report: a provider would force it on both.
         return Ok((Some(Head { answer: None, ..recorded }), Vec::new()));
     }
     let same = configured.is_some_and(|configured| configured.model == outfit.model.facts().name)

@@ -109,6 +109,18 @@ impl Ledger {
         });
     }
 
+    /// What was used up by a step that nobody has admitted here: its owner is gone.
+    pub(crate) fn spend(&self, session: &SessionId, used: Usage) {
+        self.books().each(session, |standing| standing.spent += used);
+    }
+
+    /// Whether a budget in money bounds this session.
+    pub(crate) fn counts_money(&self, session: &SessionId) -> bool {
+        let books = self.books();
+        let has_budget = |id: &SessionId| books.accounts.get(id).is_some_and(|account| account.standing.limits.cost_usd.is_some());
+        books.path(session).iter().any(has_budget)
+    }
+
     /// Whether an account is the whole tree's.
     pub(crate) fn is_trees(&self, account: &SessionId) -> bool {
         *account == self.root
@@ -218,6 +230,27 @@ mod tests {
         assert_eq!((refused.account.as_str(), refused.standing.spent.tokens()), ("child", 90));
         assert!(ledger.has_left(&id("child")).is_ok(), "ten are left");
         assert!(matches!(ledger.reserve(&id("other"), wish(30, 1_000)).admission, Admission::Go { output_max: 1_000, .. }));
+    }
+
+    #[test]
+    fn a_budget_in_money_bounds_whoever_is_below_it() {
+        let money = Limits { cost_usd: Some(1.0), ..Limits::default() };
+        let unbound = ledger(Limits::default());
+        unbound.open(&id("child"), Some(&id("root")), money);
+        let bound = |ledger: &Ledger| ["root", "child", "grandchild", "other"].map(|name| ledger.counts_money(&id(name)));
+        assert_eq!(bound(&unbound), [false, true, true, false]);
+        assert_eq!(bound(&ledger(money)), [true; 4]);
+    }
+
+    #[test]
+    fn what_a_lost_owner_used_is_spent_and_takes_nothing_else_back() {
+        let ledger = ledger(tokens(150));
+        let first = ledger.reserve(&id("other"), wish(10, 50));
+        assert!(matches!(first.admission, Admission::Go { output_max: 50, .. }), "{:?}", first.admission);
+        ledger.spend(&id("grandchild"), used(60));
+        let standing = |name: &str| ledger.books().accounts[&id(name)].standing;
+        assert_eq!((standing("root").spent.tokens(), standing("root").reserved.tokens, standing("root").in_flight), (60, 60, 1));
+        assert_eq!(standing("child").spent.tokens(), 60);
     }
 
     #[test]

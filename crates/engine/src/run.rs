@@ -18,13 +18,14 @@ use posse_session::{
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::{
-    advising::{Beside, tidy_advice},
+    advising::Beside,
     batch::{Gate, Opener},
     clockwork::Stopwatch,
-    compacting::edits_transcript,
+    compacting::{Learned, edits_transcript},
     errand::Wake,
     lanes::{Place, Slot, Urgency},
     live::Pulse,
+    meter::estimated,
     prefix::{Prefix, Shared},
     spill::{Blobs, spill},
     tree::Tree,
@@ -43,7 +44,7 @@ const STOP_MAX: Duration = Duration::from_secs(5);
 /// An answer is always given so much, whatever the estimate says: it may be wrong.
 const ANSWER_TOKENS_MIN: u64 = 1_000;
 
-/// How often a step that waits for what others have set aside looks again.
+/// How often a step looks again that waits for what others have set aside, or for what its model wants to hear.
 pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// Why a run ended before its session was settled.
@@ -220,11 +221,12 @@ pub(crate) struct Run {
     /// The last record that belongs to the model's last reply and its calls, and how many of its calls are still to come.
     pub(crate) reply: (Seq, u64),
     pub(crate) beside: Beside,
-    /// What forks of that reply begin with, while it is the last.
+    /// What forks of that reply begin with, while it is the last: those that nobody waits for begin when the next step has.
     pub(crate) lent: Option<Shared>,
     /// What a fork waits for before its first step, and what the first of a batch opens.
     pub(crate) gate: Option<Gate>,
     pub(crate) opener: Option<Opener>,
+    pub(crate) learned: Learned,
     /// The last record that a saved fold includes.
     pub(crate) saved: Seq,
     /// The next turn of the loop comes at once: what was committed changes what may begin.
@@ -323,6 +325,7 @@ impl Run {
             draft.decide(command, &self.given(now));
         }
         self.advise(&mut draft, now).await;
+        self.settle_dropped(&draft);
         self.begin(&mut draft, now).await;
         self.commit(draft, std::mem::take(&mut taken.letters)).await?;
         self.wind();
@@ -362,7 +365,8 @@ impl Run {
                     }
                     Report::TaskEnded(ended) => {
                         self.keep_words(draft.session(), ended).await;
-                        tidy_advice(draft.session(), ended);
+                        self.note_length(draft.session(), ended).await;
+                        self.tidy_advice(draft.session(), ended);
                         self.word_for_waiters(draft.session(), ended, end);
                         None
                     }
@@ -475,6 +479,18 @@ impl Run {
         self.grants = granted.cloned().collect();
     }
 
+    /// Steps that ended without a report of their own, by a word from outside or with their owner. Settled before the next
+    /// begins, which may have the same number and be part of the same append.
+    fn settle_dropped(&mut self, draft: &Draft) {
+        for record in draft.records() {
+            match &record.event {
+                Event::StepFailed { step, usage, .. } => self.settle(*step, *usage, false),
+                Event::TookOver { usage, .. } => self.tree.ledger.spend(self.session.id(), *usage),
+                _ => {}
+            }
+        }
+    }
+
     fn settle(&mut self, step: u64, usage: Usage, replied: bool) {
         if let Some(reserved) = self.reserved.remove(&step) {
             self.tree.ledger.settle(self.session.id(), reserved, usage, replied);
@@ -495,7 +511,22 @@ impl Run {
             looks: self.outfit.hooks.iter().any(|hook| hook.looks()),
             fallbacks: &self.outfit.fallbacks,
             compacts: self.outfit.compaction.auto && !self.session.only_answers(),
+            in_flight: self.in_flight(),
         }
+    }
+
+    /// What the step in flight has used so far. Of a lost owner's step only the input can be known.
+    fn in_flight(&self) -> Usage {
+        let Some(open) = self.session.step() else { return Usage::default() };
+        let work = self.under_way.get(&EffectKey::Model(open.step));
+        work.and_then(|work| work.meter.as_ref()).map_or_else(
+            || {
+                let body_bytes = self.head.len() as u64 + self.said.message_bytes;
+                let input = estimated(body_bytes, self.session.last_input());
+                Usage { input, ..Usage::default() }.priced(&self.outfit.model.facts().prices)
+            },
+            |meter| meter.so_far(),
+        )
     }
 
     /// What only the run knows is added to a wish: the text so far, and what message hooks say.
@@ -630,6 +661,10 @@ impl Run {
         if !self.is_its_turn(draft.session()) {
             return;
         }
+        let Some(permit) = self.heard(draft, effect, now) else {
+            self.wake_soon = true;
+            return;
+        };
         let facts = self.outfit.model.facts();
         let lanes = &self.world.lanes;
         let urgency = if self.tree.is_background(draft.session()) { Urgency::Background } else { Urgency::Foreground };
@@ -651,7 +686,7 @@ impl Run {
             return;
         };
         let body_bytes = self.head.len() as u64 + self.said.message_bytes;
-        let input_estimate = (body_bytes / 4).max(draft.session().last_input());
+        let input_estimate = estimated(body_bytes, draft.session().last_input());
         // Most servers refuse a request whose answer might not fit.
         let room = facts.context.saturating_sub(self.next_tokens(draft)).max(ANSWER_TOKENS_MIN);
         let wish = Wish { input_estimate, output_max: facts.output.min(room), prices: facts.prices };
@@ -677,6 +712,9 @@ impl Run {
             Admission::Refused(limit) => return draft.decide(refused(limit), &self.given(now)),
         };
         let closing = closing || draft.session().is_at_step_limit() || draft.session().only_answers();
+        if facts.prices.unknown && self.tree.ledger.counts_money(&id) {
+            self.tree.outfits.price_is_unknown(&facts.name);
+        }
         (self.slot, self.output_max) = (Some(slot), output_max);
         if let Effect::CallModel { step, .. } = effect {
             self.reserved.insert(*step, reserved);
@@ -687,7 +725,7 @@ impl Run {
             notes.extend(added.unwrap_or_default());
         }
         notes.extend(self.foreseen(draft).await);
-        draft.begin(effect, Permit { reserved, closing }, notes, &self.given(now));
+        draft.begin(effect, Permit { reserved, closing, ..permit }, notes, &self.given(now));
     }
 
     /// One append; only when it is durable does anything of it count.
@@ -764,8 +802,6 @@ impl Run {
                 }
             }
             Event::CallFinished { call, .. } | Event::TaskEnded { to: To::Call { call }, .. } => drop(self.inputs.remove(call)),
-            // A step that was ended from outside had no report.
-            Event::StepFailed { step, usage, .. } => self.settle(*step, *usage, false),
             _ => {}
         }
         self.learn_of_task(&record.event);
@@ -779,7 +815,6 @@ impl Run {
         match &record.event {
             Event::Replied { calls, author: None, .. } => (self.reply, self.lent) = ((record.seq, *calls), None),
             Event::Called { .. } if 0 < self.reply.1 => self.reply = (record.seq, self.reply.1 - 1),
-            Event::StepStarted { .. } => self.lent = None,
             _ => {}
         }
     }
@@ -841,7 +876,7 @@ impl Run {
                     output_max: self.output_max,
                     idle_max: self.outfit.stream_idle,
                 };
-                Some(desk.call_model(step, request, slot, self.opener.take()))
+                Some(desk.call_model(step, request, self.session.last_input(), slot, self.opener.take()))
             }
             Effect::Look { call } => {
                 let owner = self.session.call(&call).map(|open| open.owner.clone()).unwrap_or_default();

@@ -91,20 +91,33 @@ pub async fn read_all(log: &dyn Log, session: &SessionId, after: Seq) -> Result<
 
 /// Puts the words back into records read from a log. A blob that is missing stays a reference; `context` says so.
 pub async fn restore(log: &dyn Log, records: &mut [Record]) -> Result<(), ReadError> {
-    let mut known: HashMap<Hash, String> = HashMap::new();
+    // How often each is still wanted: megabytes are held twice only while somebody needs them again.
+    let mut wanted: HashMap<Hash, usize> = HashMap::new();
+    for text in records.iter_mut().flat_map(|record| record.event.texts_mut()) {
+        if let Text::Stored { blob, .. } = text {
+            *wanted.entry(blob.clone()).or_default() += 1;
+        }
+    }
+    let mut known: HashMap<Hash, Arc<[u8]>> = HashMap::new();
     for record in records {
         for text in record.event.texts_mut() {
             let Text::Stored { blob, .. } = &*text else { continue };
-            if !known.contains_key(blob) {
-                match log.blob(blob).await {
-                    Ok(bytes) => known.insert(blob.clone(), String::from_utf8_lossy(&bytes).into_owned()),
+            let bytes = match known.remove(blob) {
+                Some(bytes) => bytes,
+                None => match log.blob(blob).await {
+                    Ok(bytes) => bytes,
                     Err(ReadError::Missing) => continue,
                     Err(error) => return Err(error),
-                };
+                },
+            };
+            let words = String::from_utf8_lossy(&bytes).into_owned();
+            if let Some(left) = wanted.get_mut(blob) {
+                *left -= 1;
+                if 0 < *left {
+                    known.insert(blob.clone(), bytes);
+                }
             }
-            if let Some(words) = known.get(blob) {
-                *text = Text::Inline(words.clone());
-            }
+            *text = Text::Inline(words);
         }
     }
     Ok(())

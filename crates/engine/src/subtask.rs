@@ -79,6 +79,9 @@ impl Run {
     async fn wear(&mut self, mut outfit: crate::world::Outfit) -> Result<(), OpenError> {
         outfit.add_hooks_tools();
         outfit.presence = self.outfit.presence.clone();
+        if let Some(words) = self.outfit.unready.clone() {
+            outfit.make_unready(&words);
+        }
         let other_model = outfit.model.facts().name != self.outfit.model.facts().name;
         self.head = outfit.model.encode_head(&outfit.head);
         self.new_head = Some(stored(&outfit.head)?);

@@ -14,7 +14,7 @@ use std::{
 
 use posse_context::moved_notice;
 use posse_session::{
-    Birth, By, CallState, Command, Effort, Entry, Event, Hash, Head, Hold, How, Kind, LetterId, Limits, Ownership, Part, Purpose,
+    Birth, By, CallState, Command, Effort, Entry, Event, Finish, Hash, Head, Hold, How, Kind, LetterId, Limits, Ownership, Part, Purpose,
     ReadError, Rules, Segment, Session, SessionId, Source, Spawn, Text, Turn, Usage, Voice,
 };
 use tokio::{
@@ -129,6 +129,8 @@ pub(crate) struct Attended {
     pub(crate) effort: Effort,
     /// Who stopped it.
     pub(crate) by: Option<By>,
+    /// Its last words are not whole: the output limit cut them.
+    pub(crate) is_cut: bool,
 }
 
 impl Tree {
@@ -342,7 +344,8 @@ impl Tree {
         // Who has read of another folder is told where it is now.
         let worktree = session.birth().cloned().or_else(|| birth_in(&opening)).and_then(|birth| birth.worktree);
         if let Some(worktree) = worktree.filter(|_| begins && !foreign.is_empty()) {
-            notes.push(Part::reminder(moved_notice(&worktree.home, &worktree.path)));
+            let lacks = outfit.lacks.as_ref().map(|words| format!(" {words}")).unwrap_or_default();
+            notes.push(Part::reminder(moved_notice(&worktree.home, &worktree.path) + &lacks));
         }
         let (mut blobs, mut new_head) = (Vec::new(), None);
         // Somebody else than the turn's speaker: the turn's head is not for it.
@@ -385,6 +388,7 @@ impl Tree {
             beside: Default::default(),
             gate: None,
             opener: None,
+            learned: Default::default(),
             saved,
             again: false,
             inputs: HashMap::new(),
@@ -448,9 +452,9 @@ impl Tree {
         let birth = folded.birth().ok_or(OpenError::Missing)?;
         // Who only hears of a title, or of an answer taken back, needs no folder.
         let works = !folded.is_settled() || then.iter().chain(letters.iter().map(|(command, _)| command)).any(begins_work);
-        let presence = match birth.worktree.as_ref().filter(|_| works) {
-            Some(worktree) => Some(self.outfits.ensure_worktree(worktree).await.map_err(OpenError::Outfit)?),
-            None => None,
+        let ensured = match birth.worktree.as_ref().filter(|_| works) {
+            Some(worktree) => self.outfits.ensure_worktree(worktree).await.map(Some),
+            None => Ok(None),
         };
         // Who was in the middle of a turn goes on with it. Where it cannot be made ready any more nothing of the turn may
         // run, and the next step says so.
@@ -480,7 +484,11 @@ impl Tree {
         opening.push(wish(Command::TakeOver));
         opening.extend(others.into_iter().map(by_letter));
         opening.extend(then.into_iter().map(wish));
-        outfit.presence = presence.map(Arc::from);
+        match ensured {
+            Ok(presence) => outfit.presence = presence.map(Arc::from),
+            // What it was in the middle of ends in its own log, which is the truth about it.
+            Err(words) => outfit.make_unready(&words),
+        }
         self.start(seat, past, outfit, speaker, opening).await
     }
 
@@ -552,6 +560,9 @@ impl Tree {
                     then.extend(fork_wishes(fork));
                 }
                 then.extend(unheard.then(|| Command::Say(entry.clone())));
+                // Whoever was told to stop while nobody ran it begins nothing more, not even for a moment.
+                let told = self.seen(&birth.parent_id).and_then(|parent| parent.tasks().get(task)?.stopped).filter(|_| !unheard);
+                then.extend(told.map(|(by, hold)| Command::Interrupt { by, hold, partial: Text::default() }));
                 self.open(seat, past, Vec::new(), then, birth.ceiling.clone()).await.map(Opened::Run)
             }
             Err(OpenError::Missing) => {
@@ -586,6 +597,7 @@ impl Tree {
             error: if round.how == How::Completed { String::new() } else { round.error.clone() },
             usage: round.usage,
             effort: Effort { calls: round.calls, millis: 0 },
+            is_cut: false,
             by: match session.hold() {
                 Some(Hold::StoppedByUser) => Some(By::User),
                 Some(Hold::StoppedByModel) => Some(By::Model),
@@ -610,7 +622,10 @@ impl Tree {
             }
             restore(log, std::slice::from_mut(&mut record)).await?;
             let parts = match record.event {
-                Event::Replied { parts, .. } => parts,
+                Event::Replied { parts, calls, finish, .. } => {
+                    attended.is_cut = calls == 0 && finish == Finish::Length;
+                    parts
+                }
                 Event::StepFailed { partial, .. } => vec![Part::text(partial)],
                 _ => continue,
             };
@@ -630,7 +645,7 @@ impl Tree {
 impl Attended {
     fn never_ran(words: String) -> Self {
         let (usage, effort) = (Usage::default(), Effort::default());
-        Self { how: How::Failed, texts: Vec::new(), reasoning: Vec::new(), error: words, usage, effort, by: None }
+        Self { how: How::Failed, texts: Vec::new(), reasoning: Vec::new(), error: words, usage, effort, by: None, is_cut: false }
     }
 
     fn take(&mut self, parts: &[Part]) {

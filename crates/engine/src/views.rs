@@ -23,6 +23,9 @@ const STORY_BYTES_MAX: usize = 32 * 1024;
 /// How often somebody looks whether a task's first step has started.
 const LOOK: Duration = Duration::from_millis(20);
 
+/// Behind the result of a task whose answer the output limit cut.
+const CUT_ANSWER: &str = "[The answer ends here because it reached the output limit of the agent's model; the rest is missing.]";
+
 /// How far somebody may reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reach {
@@ -128,7 +131,8 @@ impl Tree {
             let log = &*self.world.log;
             let mut records = read_all(log, &task.session, since).await.map_err(|error| error.to_string())?;
             restore(log, &mut records).await.map_err(|error| error.to_string())?;
-            view.next = records.last().map_or(since, |record| record.seq);
+            // A place beyond the end is no place.
+            view.next = records.last().map_or(since.min(task.head), |record| record.seq);
             view.text = tail(records.iter().filter_map(story).collect());
         }
         if task.is_over() && self.is_open(task) {
@@ -200,8 +204,11 @@ impl Tree {
 
     /// How a task ended, for the tool of the call that started it.
     pub(crate) fn end_of(&self, task: &SessionId, started: &Started, attended: Attended) -> TaskEnd {
-        let Attended { how, texts, reasoning, error, usage, effort, by } = attended;
+        let Attended { how, mut texts, reasoning, error, usage, effort, by, is_cut } = attended;
         let spawn = &started.spawn;
+        if is_cut && !spawn.internal {
+            texts.push(CUT_ANSWER.to_owned());
+        }
         TaskEnd {
             task: task.clone(),
             name: spawn.name.clone(),

@@ -11,7 +11,7 @@ use std::{
 use posse_session::{
     Before, Birth, BoxFuture, By, CallId, CallOwner, Command, EffectKey, Effort, Expansion, FORK, Finish, Fork, Hold, HookedCall, How, Ids,
     Kind, Look, ModelError, ModelFailure, Needed, Outcome, Part, Purpose, Recipe, Reply, ReplyPart, Report, Request, Rules, SessionId,
-    Spawn, Stop, TaskEnd, TaskReport, Text, Tool, ToolCall, ToolContext, Touch, Usage, Wanted, clip,
+    Spawn, Stop, TaskEnd, TaskReport, Text, Tool, ToolCall, ToolContext, Touch, Usage, Wanted, clip, output_setting,
 };
 use serde_json::{Map, Value};
 use tokio::{sync::watch, task::JoinHandle};
@@ -21,10 +21,12 @@ use crate::{
     delegating::Delegating,
     lanes::Slot,
     live::SessionLive,
+    meter::{Meter, Metered},
     run::{Mail, Mailbox},
     subtask::typed_text,
     tree::{Tree, wish},
     typing::Typed,
+    views::Reach,
     world::{Outfit, Outfits},
 };
 
@@ -50,6 +52,8 @@ pub(crate) struct Work {
     pub(crate) live: Arc<SessionLive>,
     /// Told to stop; after this it is dropped.
     pub(crate) stopped_at: Option<tokio::time::Instant>,
+    /// Of a model call: what it has used so far.
+    pub(crate) meter: Option<Arc<Meter>>,
 }
 
 impl Drop for Work {
@@ -128,15 +132,18 @@ impl Desk {
             // A run that is gone needs no report.
             let _ = mail.send(Mail::Report { key, report: Box::new(report), end }).await;
         });
-        Work { task, stop, live, stopped_at: None }
+        Work { task, stop, live, stopped_at: None, meter: None }
     }
 
     /// `opener`: others wait for the first byte of this answer.
-    pub(crate) fn call_model(self, step: u64, request: Request, slot: Slot, opener: Option<Opener>) -> Work {
-        self.start(EffectKey::Model(step), move |desk, _| {
+    pub(crate) fn call_model(self, step: u64, request: Request, last_input: u64, slot: Slot, opener: Option<Opener>) -> Work {
+        let output_max = request.output_max;
+        let meter = Arc::new(Meter::new(&request, last_input, self.outfit.model.facts().prices));
+        let metered = meter.clone();
+        let mut work = self.start(EffectKey::Model(step), move |desk, _| {
             Box::pin(async move {
                 let deadline = desk.outfit.step_max;
-                let live = FirstByte { live: &*desk.live, opener: &opener };
+                let live = Metered { live: &FirstByte { live: &*desk.live, opener: &opener }, meter: &meter };
                 let attempt = tokio::time::timeout(deadline, desk.outfit.model.reply(request, &live)).await;
                 drop(opener);
                 give_back(slot, &attempt);
@@ -148,16 +155,20 @@ impl Desk {
                     matches!(part, ReplyPart::Call { tool, .. } if desk.outfit.tool(tool).is_ok_and(|tool| tool.looks_slowly()))
                 };
                 if !matches!(&reply, Ok(reply) if reply.parts.iter().any(slow)) {
-                    return desk.report_reply(step, reply);
+                    return desk.report_reply(step, reply, output_max, &meter);
                 }
-                let looked = tokio::task::spawn_blocking(move || desk.report_reply(step, reply)).await;
+                let looked = tokio::task::spawn_blocking(move || desk.report_reply(step, reply, output_max, &meter)).await;
                 looked.unwrap_or_else(|_| broken(&EffectKey::Model(step)))
             })
-        })
+        });
+        work.meter = Some(metered);
+        work
     }
 
-    fn report_reply(&self, step: u64, reply: Result<Reply, ModelError>) -> Report {
-        let prices = self.outfit.model.facts().prices;
+    /// `output_max`: how long the answer was allowed to be, in tokens.
+    fn report_reply(&self, step: u64, reply: Result<Reply, ModelError>, output_max: u64, meter: &Meter) -> Report {
+        let facts = self.outfit.model.facts();
+        let prices = facts.prices;
         let said_nothing = |reply: &Reply| {
             !reply
                 .parts
@@ -176,23 +187,34 @@ impl Desk {
             Ok(reply) if said_nothing(&reply) && reply.finish == Finish::Refusal => failed(
                 ModelFailure::BadRequest,
                 "the model refused to answer; say it another way, or use another model".into(),
-                reply.usage.priced(&prices),
+                meter.of_answer(reply.usage),
             ),
+            Ok(reply) if said_nothing(&reply) && reply.finish == Finish::Length => {
+                let setting = output_setting(&facts.name);
+                let words = format!(
+                    "the answer was cut off at its limit of {output_max} output tokens before it said anything; thinking counts too, \
+                     and {setting} sets the limit"
+                );
+                failed(ModelFailure::Malformed, words, meter.of_answer(reply.usage))
+            }
             Ok(reply) if said_nothing(&reply) => {
-                failed(ModelFailure::Malformed, "the model answered with nothing".into(), reply.usage.priced(&prices))
+                failed(ModelFailure::Malformed, "the model answered with nothing".into(), meter.of_answer(reply.usage))
             }
             Ok(reply) => {
-                let (parts, calls) = self.sort(reply.parts);
+                let (parts, mut calls) = self.sort(reply.parts);
+                if reply.finish == Finish::Length {
+                    tell_of_cut(&mut calls, output_max);
+                }
                 let misshapen = self.misshapen(&parts, &calls);
                 Report::Reply { step, parts, calls, usage: reply.usage.priced(&prices), finish: reply.finish, misshapen }
             }
             Err(error) => Report::ModelFailed {
                 step,
                 failure: error.failure,
+                usage: meter.after(&error),
                 words: error.words,
                 retry_after: error.retry_after,
                 partial: error.partial.into(),
-                usage: error.usage.priced(&prices),
             },
         }
     }
@@ -232,10 +254,20 @@ impl Desk {
         match self.outfit.tool(name) {
             Err(words) => (name.to_owned(), Err(words)),
             Ok(tool) => {
-                let look = parse(input).and_then(|input| tool.look(&input, &*self.outfit.workspace));
+                let look = parse(input).and_then(|input| match tool.task_meant(&input).filter(|_| tool.looks_slowly()) {
+                    Some(wanted) => tool.look_at_task(&input, &self.task_meant(&wanted)?, &*self.outfit.workspace),
+                    None => tool.look(&input, &*self.outfit.workspace),
+                });
                 (tool.spec().name.clone(), look)
             }
         }
+    }
+
+    /// The task that a call means. Slow looks are on threads of their own, which may wait for the views.
+    fn task_meant(&self, wanted: &str) -> Result<SessionId, String> {
+        let tree = self.tree.upgrade().ok_or("The session is being closed.")?;
+        let found = tokio::runtime::Handle::current().block_on(tree.find(&self.session, wanted, Reach::Below));
+        found.map(|task| task.session)
     }
 
     pub(crate) fn look_at(self, call: CallId, wanted: CallInput, owner: CallOwner) -> Work {
@@ -258,6 +290,11 @@ impl Desk {
                     }
                 }
                 let look = match owner {
+                    CallOwner::Model if desk.outfit.tool(&wanted.tool).is_ok_and(|tool| tool.looks_slowly()) => {
+                        let (apart, tool, input) = (desk.clone(), wanted.tool.clone(), input.clone());
+                        let looked = tokio::task::spawn_blocking(move || apart.look(&tool, &input).1).await;
+                        looked.unwrap_or_else(|error| Err(format!("the look at it broke off: {error}")))
+                    }
                     CallOwner::Model => desk.look(&wanted.tool, &input).1,
                     CallOwner::Entry(_) => {
                         let tool = desk.outfit.any_tool(&wanted.tool);
@@ -313,6 +350,7 @@ impl Desk {
                     said: end.texts.join("\n\n").into(),
                     awaited: Vec::new(),
                     verbatim: Text::default(),
+                    too_long: false,
                     usage: end.usage,
                     effort: end.effort,
                     left: end.left.clone(),
@@ -468,6 +506,16 @@ pub(crate) fn parse(input: &str) -> Result<Value, String> {
     }
 }
 
+/// The limit cuts what is written last. A call that was cut is never run, and the model hears why.
+fn tell_of_cut(calls: &mut [Wanted], output_max: u64) {
+    if let Some(last) = calls.last_mut().filter(|last| last.input.inline().is_some_and(|input| parse(input).is_err())) {
+        last.look = Err(format!(
+            "The answer was cut off at its limit of {output_max} output tokens in the middle of this call, so it was not run. \
+             Make it smaller: write the file in several parts, or do it in several calls."
+        ));
+    }
+}
+
 const CRASHED: &str = "The tool crashed; this is a bug of posse. What it had done so far is unknown: look before you go on.";
 
 /// What is said of work that ended without a word of its own.
@@ -493,6 +541,7 @@ fn broken(key: &EffectKey) -> Report {
             said: Text::default(),
             awaited: Vec::new(),
             verbatim: Text::default(),
+            too_long: false,
             usage: Usage::default(),
             effort: Effort::default(),
             left: None,

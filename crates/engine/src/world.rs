@@ -30,6 +30,12 @@ pub trait Outfits: Send + Sync {
     /// What a session needs. `Err` says in words what is missing.
     fn outfit(&self, session: &SessionId, birth: &Birth) -> Result<Outfit, String>;
 
+    /// A model whose price nobody knows is about to be used under a budget in money, which cannot count it. Said once to
+    /// whoever set the budget; the run goes on.
+    fn price_is_unknown(&self, model: &str) {
+        let _ = model;
+    }
+
     /// A folder of its own for a task whose caller works in `directory`: what is recorded of it, and the folder in it that the
     /// task works in. Asked again after a crash, it is the same one.
     fn make_worktree<'a>(
@@ -101,8 +107,20 @@ pub struct Advising {
 #[derive(Clone)]
 pub struct Consolidation {
     pub directive: Arc<str>,
-    /// Whether it is time, and this session's to do. Whoever hears yes does it: nobody else hears yes then.
-    pub claim: Arc<dyn Fn(&SessionId) -> bool + Send + Sync>,
+    pub upkeep: Arc<dyn Upkeep>,
+}
+
+/// Who puts the notes of a project in order: one session of all processes at a time, and nobody who is dead.
+pub trait Upkeep: Send + Sync {
+    /// Whether it is time, and this session's to do. Whoever hears yes does it: nobody else hears yes until it is done, or
+    /// until the process is gone.
+    fn claim(&self, session: &SessionId) -> bool;
+
+    /// A process that is gone had begun it for this session. Whether it is still this session's to do.
+    fn claim_again(&self, session: &SessionId) -> bool;
+
+    /// It has come to its end, well or not.
+    fn done(&self, session: &SessionId);
 }
 
 /// What is wrong with an answer, in words for the model; nothing if it fits.
@@ -163,6 +181,10 @@ pub struct Outfit {
     pub initial: Option<String>,
     /// Keeps the folder of its own where it is, as long as it works there.
     pub presence: Option<Arc<dyn Send + Sync>>,
+    /// What the folder of its own lacks, in words for whoever works there.
+    pub lacks: Option<String>,
+    /// Why nothing can be done with it: the folder of its own cannot be made again.
+    pub unready: Option<Arc<str>>,
 }
 
 impl Outfit {

@@ -9,8 +9,11 @@ use std::{collections::HashMap, time::Duration};
 use office::{
     Office, background, check_tree, ends, last, limits, log, notices, outcomes, prompt, say, settled, summaries, survives_every_cut, task,
 };
+use posse_engine::Handle;
 use posse_models::{Scripted, ScriptedReply, Seen};
-use posse_session::{Command, Hold, How, Limit, Limits, ModelFacts, Prices, Status, Summary};
+use posse_session::{
+    Command, Entry, Event, Hold, How, Limit, Limits, ModelFacts, ModelFailure, Prices, Priority, Record, Status, Summary, Usage,
+};
 use serde_json::{Value, json};
 
 /// What most of these agents may spend. The first request of a session alone is more than a thousand tokens here.
@@ -270,4 +273,151 @@ async fn an_agents_budget_may_be_steps() {
     assert_eq!(asked(&office, "walk"), 3);
     assert_eq!(summaries(&office.memory).await[0].status, Status::Completed);
     check_tree(&office, "steps").await;
+}
+
+/// What a request is estimated at that the model was really sent.
+fn sent(office: &Office, at: usize) -> u64 {
+    let (_, request) = &office.sent.lock().unwrap()[at];
+    (request.head.len() + request.messages.iter().map(|message| message.len()).sum::<usize>()) as u64 / 4
+}
+
+fn calls_made(office: &Office) -> usize {
+    office.sent.lock().unwrap().len()
+}
+
+/// What steps without an answer are said to have cost.
+fn lost(records: &[Record]) -> Vec<Usage> {
+    let of = |record: &Record| match record.event {
+        Event::StepFailed { usage, .. } | Event::TookOver { usage, .. } => Some(usage),
+        _ => None,
+    };
+    records.iter().filter_map(of).collect()
+}
+
+/// However a call is dropped: its input was sent, and counts in the log, so after a restart too.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_dropped_has_cost_what_was_sent() {
+    for how in ["interrupt", "now", "time", "deadline", "crash"] {
+        let mut office = Office::with_model(Scripted::with(|seen| match (last(seen).as_str(), seen.attempt) {
+            ("user: go", 0) => say("too late").after(Duration::from_secs(100)),
+            _ => say("ok").using(10, 1),
+        }));
+        if how == "deadline" {
+            office.step_max = Duration::from_secs(2);
+        }
+        let handle = office.begin("go").await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let handle = match how {
+            "crash" => {
+                handle.close().await;
+                office.open(Vec::new()).await
+            }
+            _ => handle,
+        };
+        match how {
+            "interrupt" => handle.interrupt().await.unwrap(),
+            "now" => handle.say(Entry { priority: Priority::Now, ..office.entry("stop that") }).await.unwrap(),
+            "time" => handle.limit(Limit::Time, "enough".into()).await.unwrap(),
+            _ => {}
+        }
+        let session = settled(&handle).await;
+        handle.close().await;
+        let estimate = sent(&office, 0);
+        assert!(500 < estimate, "{how}: {estimate}");
+        let records = office.records().await;
+        assert_eq!(lost(&records), [Usage { input: estimate, ..Usage::default() }], "{how}");
+        let answered = if matches!(how, "now" | "crash") { Usage { input: 10, output: 1, ..Usage::default() } } else { Usage::default() };
+        let whole = Usage { input: estimate + answered.input, output: answered.output, ..Usage::default() };
+        assert_eq!(session.usage(), whole, "{how}");
+        assert_eq!(summaries(&office.memory).await[0].usage, whole, "{how}: as the view has it");
+        check_tree(&office, how).await;
+    }
+}
+
+/// Asking again and again is no way around a budget. What was refused before any work costs nothing.
+#[tokio::test(start_paused = true)]
+async fn a_storm_of_retries_ends_at_the_budget() {
+    let prices = Prices { input: 1.0, output: 10.0, ..Prices::default() };
+    let facts =
+        ModelFacts { name: "scripted/script".into(), provider: "scripted".into(), context: 200_000, output: 8_192, prices, images: false };
+    let failing = |failure: ModelFailure| {
+        let model = Scripted::with(move |_| ScriptedReply::failing(failure, "broken")).with_facts(facts.clone());
+        Office::with_model(model)
+    };
+    let free = failing(ModelFailure::Cut);
+    free.run("go").await;
+    assert_eq!(calls_made(&free), 6, "five more tries, as far as no budget says otherwise");
+    let each = sent(&free, 0);
+    let spent = each * 5 / 2;
+    let by_tokens = tokens(spent);
+    let by_money = Limits { cost_usd: Some(spent as f64 / 1_000_000.0), ..Limits::default() };
+    for (limits, limit) in [(by_tokens, Limit::Tokens), (by_money, Limit::Cost)] {
+        for failure in [ModelFailure::Cut, ModelFailure::Idle] {
+            let mut office = failing(failure);
+            office.limits = limits;
+            let session = office.run("go").await;
+            assert_eq!((session.hold(), calls_made(&office)), (Some(Hold::Limit), 2), "{failure:?} {limit:?}");
+            assert_eq!(session.usage().input, 2 * each, "{failure:?} {limit:?}");
+            assert_eq!(self::limits(&office.records().await), [(limit, false)]);
+            // What was spent stays spent for whoever goes on.
+            let handle = office.open(vec![Command::Resume { by: posse_session::By::User }]).await;
+            settled(&handle).await;
+            handle.close().await;
+            assert_eq!(calls_made(&office), 2, "{failure:?} {limit:?}");
+        }
+        for failure in [ModelFailure::RateLimited, ModelFailure::Overloaded, ModelFailure::Server, ModelFailure::Network] {
+            let mut office = failing(failure);
+            office.limits = limits;
+            let session = office.run("go").await;
+            assert_eq!((session.hold(), calls_made(&office)), (Some(Hold::ModelError), 10), "{failure:?} {limit:?}");
+            assert_eq!(session.usage(), Usage::default(), "{failure:?} {limit:?}");
+        }
+    }
+}
+
+/// A step that gives way to an urgent word gives back what was set aside for it, and the next one is counted.
+#[tokio::test(start_paused = true)]
+async fn what_comes_after_an_urgent_word_counts_against_the_budget() {
+    let mut office = Office::with_model(Scripted::with(|seen| match last(seen).as_str() {
+        "user: go" => say("too late").after(Duration::from_secs(100)),
+        "user: stop that" => say("on it").and_call("peek", json!({})).using(BUDGET - 10_000, 0),
+        _ => say("never"),
+    }));
+    office.limits = tokens(BUDGET);
+    let handle = office.begin("go").await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    handle.say(Entry { priority: Priority::Now, ..office.entry("stop that") }).await.unwrap();
+    let session = settled(&handle).await;
+    handle.close().await;
+    assert_eq!((session.hold(), calls_made(&office)), (Some(Hold::Limit), 2));
+    let spent = sent(&office, 0) + BUDGET - 10_000;
+    let said: Vec<String> = office
+        .records()
+        .await
+        .into_iter()
+        .filter_map(|record| match record.event {
+            Event::LimitReached { words, .. } => Some(words),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(said, [format!("the token limit of {BUDGET} is used up ({spent} spent)")]);
+}
+
+/// The step of an owner that died may be billed, so the next owner counts it before it asks again.
+#[tokio::test(start_paused = true)]
+async fn the_step_of_a_lost_owner_is_spent() {
+    let mut office = Office::with_model(Scripted::with(|_| say("too late").after(Duration::from_secs(100))));
+    let asked_and_died = async |handle: Handle| {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        handle.close().await;
+    };
+    asked_and_died(office.begin("go").await).await;
+    asked_and_died(office.open(Vec::new()).await).await;
+    let each = sent(&office, 0);
+    office.limits = tokens(each * 5 / 2);
+    let handle = office.open(Vec::new()).await;
+    let session = settled(&handle).await;
+    handle.close().await;
+    assert_eq!((session.hold(), calls_made(&office)), (Some(Hold::Limit), 2), "two may be billed, and a third does not fit");
+    assert_eq!(session.usage().input, 2 * each);
 }

@@ -140,6 +140,39 @@ async fn a_conversation_that_the_provider_finds_too_long_is_summed_up_once() {
 }
 
 /// Compact once, then error; never a loop.
+/// A provider that takes far less than is known of it: what is to be summed up is too long itself, until little enough of it is sent.
+#[tokio::test(start_paused = true)]
+async fn what_is_too_long_even_for_a_summary_is_summed_up_in_parts() {
+    const TAKES: usize = 12_000;
+    let office = Office::with_model(
+        Scripted::with(|seen: &Seen| {
+            let long = lines(&seen.messages).iter().map(String::len).sum::<usize>();
+            match () {
+                () if TAKES < long => ScriptedReply::failing(ModelFailure::TooLong, "prompt is too long"),
+                () if is_summary(seen) => say("It was about words."),
+                () => say(&"an answer ".repeat(60)),
+            }
+        })
+        .with_facts(facts(200_000)),
+    );
+    // Each turn adds about 2 KB, so the sixth is refused, and so would be any summary of nearly all of it.
+    let handle = office.begin("begin").await;
+    for turn in 0..20 {
+        settled(&handle).await;
+        handle.say(office.entry(&format!("turn {turn} {}", "words ".repeat(220)))).await.unwrap();
+        let session = settled(&handle).await;
+        assert_eq!(session.hold(), None, "turn {turn}: {}", session.round().error);
+    }
+    // Words that are far more than the rest: the rest makes room for them.
+    handle.say(office.entry(&"many words ".repeat(450))).await.unwrap();
+    let session = settled(&handle).await;
+    assert_eq!(session.hold(), None, "{}", session.round().error);
+    handle.close().await;
+    let records = office.records().await;
+    assert!((4..=12).contains(&compacted(&records).len()), "{:?}", compacted(&records).len());
+    assert!(office.model.seen().len() < 21 * 4, "{}", office.model.seen().len());
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_stays_too_long_ends_the_turn_with_words_and_never_loops() {
     let office = Office::with_model(Scripted::with(|seen: &Seen| match done_so_far(seen) {

@@ -54,7 +54,7 @@ fn facts(context: u64, prices: Prices) -> ModelFacts {
 
 /// What has been read before costs less.
 fn caching() -> ModelFacts {
-    facts(200_000, Prices { input: 3.0, output: 15.0, cache_read: 0.3, cache_write: 3.75 })
+    facts(200_000, Prices { input: 3.0, output: 15.0, cache_read: 0.3, cache_write: 3.75, unknown: false })
 }
 
 /// Every request of a session, the oldest first, and when it was made.
@@ -575,11 +575,65 @@ async fn the_first_fork_of_a_batch_goes_first_where_that_saves_something() {
     assert_times(&found, 0.0, 2.0);
     let found = asked_at(caching(), after(60), same).await;
     assert_times(&found, 0.0, 3.0);
-    let dear = Prices { input: 3.0, output: 15.0, cache_read: 3.0, cache_write: 3.0 };
+    let dear = Prices { input: 3.0, output: 15.0, cache_read: 3.0, cache_write: 3.0, unknown: false };
     for prices in [Prices::default(), dear, Prices { cache_read: 0.0, ..dear }] {
         let found = asked_at(facts(200_000, prices), after(60), same).await;
         assert_times(&found, 0.0, 0.0);
     }
+}
+
+/// Calls are run side by side, and forks begin as they come; the one that goes first is the first call's all the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_fork_of_the_first_call_goes_first() {
+    for _ in 0..10 {
+        let mut office = office_on(caching(), |seen| match (told(seen), seen.position) {
+            (None, 0) => (1..12)
+                .fold(ScriptedReply::call("agent", fork("part", "0")), |reply, at| reply.and_call("agent", fork("part", &at.to_string()))),
+            (None, _) => say("done"),
+            (Some(prompt), _) => say(&prompt).after(Duration::from_millis(5)),
+        });
+        (office.calls_max, office.lanes) = (100, HashMap::from([("scripted".to_owned(), 100)]));
+        office.run("go").await;
+        let asked: Vec<String> = office.model.seen().iter().filter_map(told).collect();
+        assert_eq!((asked[0].as_str(), asked.len()), ("0", 12), "{asked:?}");
+    }
+}
+
+/// Its caller goes on at once, and still a fork that nobody waits for begins with the bytes that its caller holds.
+#[tokio::test(start_paused = true)]
+async fn forks_in_the_background_share_what_their_caller_holds() {
+    let office = office(|seen| match (told(seen), seen.position) {
+        (None, 0) => ScriptedReply::call("agent", launched("left", "go left")).and_call("agent", launched("right", "go right")),
+        (None, _) => say("on my way"),
+        (Some(prompt), _) => say(&prompt).after(Duration::from_secs(1)),
+    });
+    office.run("go").await;
+    let parents = requests_of(&office, &office.session);
+    let all = forks(&office).await;
+    assert_eq!(all.len(), 2);
+    for fork in all {
+        let first = requests_of(&office, &fork.session)[0].1.clone();
+        let parent = split_from(&parents, &first);
+        let same = parent.messages.iter().zip(&first.messages).all(|(one, other)| Arc::ptr_eq(one, other));
+        assert!(same, "{}: the bytes of its caller, not others like them", fork.title);
+    }
+}
+
+/// A first call that comes to nothing holds nobody up.
+#[tokio::test(start_paused = true)]
+async fn a_first_call_that_becomes_no_fork_lets_the_others_go() {
+    let office = office_on(caching(), |seen| match (told(seen), seen.position) {
+        (None, 0) => {
+            let lost = json!({"description": "lost", "prompt": "go on", "subagent_type": "fork", "task_id": "ses_none"});
+            ScriptedReply::call("agent", lost).and_call("agent", fork("left", "go left")).and_call("agent", fork("right", "go right"))
+        }
+        (None, _) => say("done"),
+        (Some(_), _) => say("did it"),
+    });
+    let began = tokio::time::Instant::now();
+    office.run("go").await;
+    assert_eq!(forks(&office).await.len(), 2);
+    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
 }
 
 /// A first fork that fails holds nobody up, and goes on by itself.

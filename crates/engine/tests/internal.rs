@@ -7,17 +7,14 @@
 mod office;
 
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
 use office::{
     Office, background, check_tree, last, lines, log, outcomes, say, settled, summaries, survives_every_cut, survives_every_fault,
 };
-use posse_engine::{Advising, Aside, Consolidation, OpenError};
+use posse_engine::{Advising, Aside, Consolidation, OpenError, Upkeep};
 use posse_models::{Scripted, ScriptedReply, Seen};
 use posse_session::{By, Command, Event, How, Kind, Limits, Part, Purpose, Record, SessionId, Status, Summary};
 use serde_json::json;
@@ -59,12 +56,40 @@ fn worker(steps: usize) -> impl Fn(&Seen) -> ScriptedReply + Send + Sync + 'stat
     }
 }
 
+/// The notes of a project, in memory.
+#[derive(Default)]
+struct Notes {
+    /// It is time when this is asked for the n-th time; without it, always.
+    time: Option<usize>,
+    /// Somebody else has it by now.
+    is_taken: bool,
+    heard: Mutex<Vec<&'static str>>,
+}
+
+impl Upkeep for Notes {
+    fn claim(&self, _: &SessionId) -> bool {
+        let mut heard = self.heard.lock().unwrap();
+        heard.push("claim");
+        let count = heard.iter().filter(|word| **word == "claim").count();
+        self.time.is_none_or(|time| time == count)
+    }
+
+    fn claim_again(&self, _: &SessionId) -> bool {
+        self.heard.lock().unwrap().push("again");
+        !self.is_taken
+    }
+
+    fn done(&self, _: &SessionId) {
+        self.heard.lock().unwrap().push("done");
+    }
+}
+
 fn everything() -> Advising {
     Advising {
         suggest: true,
         speculate: true,
         remember: Some(REMEMBER.into()),
-        consolidate: Some(Consolidation { directive: CONSOLIDATE.into(), claim: Arc::new(|_| true) }),
+        consolidate: Some(Consolidation { directive: CONSOLIDATE.into(), upkeep: Arc::new(Notes::default()) }),
         ..Advising::default()
     }
 }
@@ -240,16 +265,44 @@ async fn notes_are_taken_when_enough_has_come_since_the_last_time() {
 /// CC-216: notes are put in order when it is time, by whoever may.
 #[tokio::test(start_paused = true)]
 async fn notes_are_put_in_order_once_when_it_is_time() {
-    let asked = Arc::new(AtomicUsize::new(0));
-    let asking = asked.clone();
-    let claim = Arc::new(move |_: &SessionId| asking.fetch_add(1, Ordering::SeqCst) == 1);
-    let office = office(0, Advising { consolidate: Some(Consolidation { directive: CONSOLIDATE.into(), claim }), ..Advising::default() });
+    let notes = Arc::new(Notes { time: Some(2), ..Notes::default() });
+    let upkeep = notes.clone();
+    let office = office(0, Advising { consolidate: Some(Consolidation { directive: CONSOLIDATE.into(), upkeep }), ..Advising::default() });
     office.run("go").await;
     assert_eq!(begun(&office.records().await), [], "it was not time");
     goes_on(&office, "and on").await;
     goes_on(&office, "and on").await;
     assert_eq!(begun(&office.records().await), [Purpose::Consolidate]);
     assert_eq!(internal(&office).await[0].agent, "consolidation");
+    assert_eq!(*notes.heard.lock().unwrap(), ["claim", "claim", "done", "claim"], "what was begun is said to be done");
+}
+
+/// Somebody else has done it since the process that had begun it died: it is not done again.
+#[tokio::test(start_paused = true)]
+async fn notes_that_somebody_else_has_put_in_order_are_left_alone() {
+    for is_ours in [true, false] {
+        let notes = Arc::new(Notes { is_taken: !is_ours, ..Notes::default() });
+        let consolidate = Some(Consolidation { directive: CONSOLIDATE.into(), upkeep: notes.clone() });
+        let mut office = Office::with_model(Scripted::with(|seen: &Seen| match last(seen).contains(CONSOLIDATE) {
+            true => say("in order").after(Duration::from_secs(60)),
+            false => say("done"),
+        }));
+        office.advice = Advising { consolidate, ..Advising::default() };
+        let handle = office.begin("go").await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let memory = office.memory.copy();
+        handle.close().await;
+        let office = office.reopened(memory);
+        let handle = office.open(Vec::new()).await;
+        settled(&handle).await;
+        handle.close().await;
+        let ended = internal(&office).await.remove(0);
+        let asked = office.model.seen().iter().filter(|seen| last(seen).contains(CONSOLIDATE)).count();
+        assert_eq!(asked, 1 + usize::from(is_ours), "nobody is paid for what somebody else has done");
+        let (status, heard) =
+            if is_ours { (Status::Completed, vec!["claim", "again", "done"]) } else { (Status::Stopped, vec!["claim", "again"]) };
+        assert_eq!((ended.status, notes.heard.lock().unwrap().clone()), (status, heard));
+    }
 }
 
 /// A turn that did not end well is nobody's business.

@@ -233,6 +233,7 @@ async fn a_folder_and_a_worktree_are_not_taken_together() {
 #[tokio::test(start_paused = true)]
 async fn a_fork_in_a_worktree_is_told_that_it_has_moved() {
     for (agent, isolation, told) in [("fork", "worktree", true), ("fork", "none", false), ("worker", "worktree", false)] {
+        let lacks = "Of this worktree you should know: the submodule lib is empty.";
         let office = office(Ground::Dirty, move |seen| {
             let is_fork = lines(&seen.messages).iter().any(|line| line.contains("<fork-boilerplate>"));
             match (prompt(seen).as_str(), seen.position) {
@@ -246,6 +247,7 @@ async fn a_fork_in_a_worktree_is_told_that_it_has_moved() {
                 _ => say("worked"),
             }
         });
+        *yard(&office).lacks.lock().unwrap() = Some(lacks.to_owned());
         office.run("go").await;
         let task = task(&office).await;
         let seen = office.model.seen().into_iter().find(|seen| seen.session == task).unwrap();
@@ -253,6 +255,7 @@ async fn a_fork_in_a_worktree_is_told_that_it_has_moved() {
         assert_eq!(notice.is_some(), told, "{agent} {isolation}");
         if let Some(notice) = notice {
             assert!(notice.contains(&format!("/yard/{task}")) && notice.contains("Read a file again"), "{notice}");
+            assert!(notice.contains(lacks), "it keeps its caller's head, so it is told here: {notice}");
             assert_eq!(last(&seen), notice, "after the directive, so that siblings share what comes before");
         }
         check_tree(&office, agent).await;
@@ -312,6 +315,70 @@ async fn whoever_takes_over_ensures_the_folder() {
     let yard = yard(&office);
     assert_eq!((yard.count("make"), yard.count("ensure"), yard.count("removed")), (1, 2, 1), "{:?}", asked(&office));
     check_tree(&office, "taken over").await;
+}
+
+/// The child's own end is the truth: what is told of a round is what its own log says of it.
+async fn tells_the_same(office: &Office, what: &str) {
+    for summary in summaries(&office.memory).await {
+        for record in log(&office.memory, &summary.session).await {
+            let Event::TaskEnded { task, round, how, .. } = record.event else { continue };
+            let own = log(&office.memory, &task).await;
+            let end = own.iter().find_map(|record| match &record.event {
+                Event::Ended { round: ended, how, .. } if *ended == round => Some(*how),
+                _ => None,
+            });
+            // One that never began has no log.
+            assert!(own.is_empty() || end == Some(how), "{what}: {task} round {round} was told as {how:?} and is {end:?}");
+        }
+    }
+}
+
+/// A folder that cannot be made again ends the round of its task, in its own log as in its caller's; nothing of it runs any more.
+#[tokio::test(start_paused = true)]
+async fn a_task_whose_folder_is_lost_ends_in_both_logs() {
+    for tool in ["slow", "peek"] {
+        let office = office(Ground::Dirty, move |seen| match (prompt(seen).as_str(), seen.position) {
+            ("user: go", _) => one(seen),
+            // One reads only, and would be run again.
+            (_, 0) => ScriptedReply::call(tool, json!({"what": "x", "ms": 60_000})),
+            _ => say("worked").after(Duration::from_secs(60)),
+        });
+        let handle = office.begin("go").await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let memory = office.memory.copy();
+        handle.close().await;
+        let words = "its repository is gone";
+        *yard(&office).lost.lock().unwrap() = Some(words.into());
+        let office = office.reopened(memory);
+        let ran = office.witness.lock().unwrap().len();
+        let task = task(&office).await;
+        let asked = |office: &Office| office.model.seen().iter().filter(|seen| seen.session == task).count();
+        let before = asked(&office);
+        let handle = office.open(Vec::new()).await;
+        settled(&handle).await;
+        handle.close().await;
+        let told = ends(&office.records().await);
+        assert!(told.len() == 1 && told[0].0 == How::Failed && told[0].1.contains(words), "{tool}: {told:?}");
+        let own = log(&office.memory, &task).await;
+        let ended = own
+            .iter()
+            .find_map(|record| if let Event::Ended { how, error, .. } = &record.event { Some((*how, error.clone())) } else { None });
+        assert_eq!(ended, Some((How::Failed, words.to_owned())), "{tool}");
+        assert_eq!((asked(&office), office.witness.lock().unwrap().len()), (before, ran), "{tool}: nobody is asked, nothing runs");
+        check_tree(&office, tool).await;
+        tells_the_same(&office, tool).await;
+    }
+}
+
+/// Over all logs, whoever died: while folders are lost, every round ends in its own log as it is told.
+#[tokio::test(start_paused = true)]
+async fn a_crash_anywhere_around_a_lost_folder_is_survivable() {
+    for script in [one as fn(&Seen) -> ScriptedReply, team, twice] {
+        let office = office(Ground::Dirty, script);
+        office.run("go").await;
+        *yard(&office).lost.lock().unwrap() = Some("its repository is gone".into());
+        survives_every_cut(office, async |office, what| tells_the_same(office, what).await).await;
+    }
 }
 
 /// A task that fails or is stopped leaves a folder too: it is looked at, and removed if it is clean.

@@ -1,7 +1,8 @@
 //! The Anthropic Messages client.
 //!
 //! Bytes are made in `encode.rs`, streams are read in `fold.rs`; this file only sends, and remembers which cache markers
-//! the endpoint accepts and whether it takes a schema for the answer. Whether a failure is tried again is not decided here.
+//! the endpoint accepts and whether it takes a schema for the answer. Sealed thinking that the endpoint cannot read any
+//! more is left out. Whether a failure is tried again is not decided here.
 
 mod encode;
 mod fold;
@@ -11,7 +12,7 @@ use std::sync::{
     atomic::{AtomicBool, AtomicU8, Ordering},
 };
 
-use encode::{Caching, has_answer_format};
+use encode::{Caching, Manner, Replay, has_answer_format};
 pub(crate) use fold::State;
 use posse_session::{BoxFuture, Head, Live, Message, Model, ModelError, ModelFacts, ModelFailure, Reply, Request};
 
@@ -48,11 +49,21 @@ impl Anthropic {
     async fn send(&self, request: Request, live: &dyn Live) -> Result<Reply, ModelError> {
         let has_format = has_answer_format(&request.head);
         let mut drops_format = has_format && self.refuses_answer_format.load(Ordering::Relaxed);
+        let mut replay = Replay::Sealed;
         loop {
             let caching = self.caching();
-            let body = encode::body(&request, caching, drops_format);
+            let body = encode::body(&request, Manner { caching, drops_format, replay });
             let answer = self.endpoint.exchange(body, request.idle_max, State::default(), live).await;
             match answer {
+                // Ends, because each of these is given up at most once.
+                Err(error) if replay == Replay::Sealed && refuses_replay(&error) => {
+                    tracing::debug!(provider = self.facts.provider, "the thinking of before cannot be read any more; sent without it");
+                    replay = Replay::Open;
+                }
+                Err(error) if replay == Replay::Open && misses_thinking(&error) => {
+                    tracing::debug!(provider = self.facts.provider, "a turn that thinks must have begun so; asked without thinking");
+                    replay = Replay::Unthinking;
+                }
                 Err(error) if has_format && !drops_format && refuses_format(&error) => {
                     tracing::debug!(provider = self.facts.provider, "the endpoint takes no schema for an answer; going on without");
                     drops_format = true;
@@ -70,6 +81,20 @@ impl Anthropic {
             }
         }
     }
+}
+
+/// The provider cannot read what it signed: the session was with another account, or somebody signed it who is not the
+/// provider. It would fail for ever, so it goes on without that thinking. Not remembered: what comes from now on can be read.
+fn refuses_replay(error: &ModelError) -> bool {
+    let words = error.words.to_ascii_lowercase();
+    let is_about_seal = words.contains("signature") || (words.contains("redacted_thinking") && words.contains("invalid"));
+    error.failure == ModelFailure::BadRequest && words.contains("thinking") && is_about_seal
+}
+
+/// "Expected `thinking` or `redacted_thinking`, but found `tool_use`": said to a turn that goes on after its calls.
+fn misses_thinking(error: &ModelError) -> bool {
+    let words = error.words.to_ascii_lowercase();
+    error.failure == ModelFailure::BadRequest && words.contains("expected `thinking`")
 }
 
 fn refuses_markers(error: &ModelError) -> bool {

@@ -12,7 +12,9 @@ use serde_json::{Value, json};
 use crate::{
     anthropic,
     fold::{Fold, Phase},
-    gemini, openai, responses,
+    gemini,
+    http::last_event,
+    openai, responses,
     sse::Parser,
 };
 
@@ -68,6 +70,7 @@ fn cut_after_every_byte<F: Fold + Default>(stream: &Stream) -> usize {
             }
             (answer, phase) => panic!("{} at {at}: {phase:?} {answer:?}", stream.name),
         }
+        look_at_clean_end(stream, at, &parser, &fold, &whole);
         let Some(byte) = stream.bytes.get(at) else { break };
         let events = parser.feed(&[*byte]).unwrap();
         if !events.is_empty() {
@@ -77,6 +80,23 @@ fn cut_after_every_byte<F: Fold + Default>(stream: &Stream) -> usize {
     }
     assert!(0 < cuts_tried_again);
     cuts_tried_again
+}
+
+/// A body that ends here in good order: an event whose JSON is whole counts, and nothing less does.
+fn look_at_clean_end<F: Fold>(stream: &Stream, at: usize, parser: &Parser, fold: &F, whole: &Reply) {
+    let line = stream.bytes[..at].rsplit(|byte| matches!(byte, b'\r' | b'\n')).find(|line| !line.is_empty()).unwrap_or_default();
+    let open = last_event(parser.clone());
+    assert!(open.is_none() || line.ends_with(b"}") || line == b"data: [DONE]", "{} at {at}", stream.name);
+    let Some(event) = open.filter(|_| fold.phase() != Phase::Over) else { return };
+    let mut ended = fold.clone();
+    ended.push(&event, &mut |_: Progress| ());
+    match (ended.phase(), ended.finish()) {
+        (Phase::Open, Err(error)) => assert_eq!(error.failure, ModelFailure::Cut, "{} at {at}", stream.name),
+        (Phase::Ending | Phase::Over, Ok(reply)) => {
+            assert_eq!((&reply.parts, reply.finish), (&whole.parts, whole.finish), "{} at {at}", stream.name);
+        }
+        (phase, answer) => panic!("{} at {at}: {phase:?} {answer:?}", stream.name),
+    }
 }
 
 fn read_whole<F: Fold + Default>(stream: &Stream) -> Reply {

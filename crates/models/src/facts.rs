@@ -2,8 +2,8 @@
 //!
 //! First the table of the world's models (`facts/catalogue.rs`): by provider and name, then by the name at the provider
 //! that makes the model, so that a router's `vendor/name`, a dated name and a relay of the user's own have facts too. A
-//! name that the table lacks has those of its family. A wrong price here is a wrong number on a screen, never a wrong
-//! limit that the user set. Prices are USD per million tokens.
+//! name that the table lacks has those of its family. Prices are USD per million tokens. A price is known, also known to be
+//! nothing, or it is unknown and said to be: a budget in money cannot count it.
 
 mod catalogue;
 
@@ -11,7 +11,10 @@ use posse_session::{ModelFacts, Prices};
 
 pub use catalogue::{CatalogueEntry, KnownPrices, catalogue, catalogued_providers};
 
-use crate::provider::{ProviderSpec, wire_name};
+use crate::{
+    address::is_on_this_machine,
+    provider::{ProviderSpec, wire_name},
+};
 
 /// What nearly every current model takes, so that an unknown one is neither starved nor overfed.
 const CONTEXT_UNKNOWN: u64 = 128_000;
@@ -28,16 +31,25 @@ pub(crate) fn facts(provider: &ProviderSpec, model: &str) -> ModelFacts {
     let said = provider.models.get(model).cloned().unwrap_or_default();
     let context = said.context.or(known.map(|known| known.context)).unwrap_or(CONTEXT_UNKNOWN);
     let output = said.output.or(known.map(|known| known.output)).unwrap_or(OUTPUT_UNKNOWN);
-    let list_price = known.map(|known| known.prices).filter(|_| !FREE.contains(&provider.name.as_str()));
     ModelFacts {
         name: format!("{}/{model}", provider.name),
         provider: provider.name.clone(),
         context,
         // A small context cannot have an answer as long as itself.
         output: output.min(context),
-        prices: said.cost.or(list_price).unwrap_or_default(),
+        prices: said.cost.unwrap_or_else(|| list_price(provider, known)),
         images: said.images.or(known.map(|known| known.images)).unwrap_or(false),
     }
+}
+
+/// What a model costs whose price nobody has configured. A server on this machine is the user's own, unless what it is
+/// asked for has a price: then it relays.
+fn list_price(provider: &ProviderSpec, known: Option<Known>) -> Prices {
+    if FREE.contains(&provider.name.as_str()) {
+        return Prices::default();
+    }
+    let here = || is_on_this_machine(&provider.base_url).then(Prices::default);
+    known.and_then(|known| known.prices).or_else(here).unwrap_or_else(Prices::unknown)
 }
 
 /// What the table says of a model, by the name at this provider or else by the model's own.
@@ -87,20 +99,20 @@ struct Known {
     context: u64,
     output: u64,
     images: bool,
-    prices: Prices,
+    prices: Option<Prices>,
 }
 
 impl From<CatalogueEntry> for Known {
     fn from(entry: CatalogueEntry) -> Self {
-        let prices = entry.prices.map(Prices::from).unwrap_or_default();
-        Self { context: entry.context, output: entry.output, images: entry.images, prices }
+        Self { context: entry.context, output: entry.output, images: entry.images, prices: entry.prices.map(Prices::from) }
     }
 }
 
 impl From<&Family> for Known {
     fn from(family: &Family) -> Self {
-        let [input, output, cache_read, cache_write] = family.usd;
-        let prices = Prices { input, output, cache_read, cache_write };
+        // Where everybody may run a model, its price is whatever its host asks for.
+        let prices =
+            family.usd.map(|[input, output, cache_read, cache_write]| Prices { input, output, cache_read, cache_write, unknown: false });
         Self { context: family.context, output: family.output, images: family.images, prices }
     }
 }
@@ -112,7 +124,7 @@ struct Family {
     context: u64,
     output: u64,
     images: bool,
-    usd: [f64; 4],
+    usd: Option<[f64; 4]>,
 }
 
 /// By the longest beginning.
@@ -122,7 +134,7 @@ fn family(model: &str) -> Option<&'static Family> {
 }
 
 const fn row(prefix: &'static str, context: u64, output: u64, images: bool, usd: [f64; 4]) -> Family {
-    Family { prefix, context, output, images, usd }
+    Family { prefix, context, output, images, usd: Some(usd) }
 }
 
 /// What a model is likely to be that is newer than the table, or older.
@@ -139,7 +151,7 @@ static FAMILIES: &[Family] = &[
     row("gpt-5",                 400_000, 128_000, true,  [1.25, 10.0, 0.125, 0.0]),
     row("gpt-4.1",             1_047_576,  32_768, true,  [2.0, 8.0, 0.5, 0.0]),
     row("gpt-4o",                128_000,  16_384, true,  [2.5, 10.0, 1.25, 0.0]),
-    row("gpt-oss",               131_072,  32_768, false, [0.0, 0.0, 0.0, 0.0]),
+    Family { prefix: "gpt-oss", context: 131_072, output: 32_768, images: false, usd: None },
     row("o1",                    200_000, 100_000, true,  [15.0, 60.0, 7.5, 0.0]),
     row("o3",                    200_000, 100_000, true,  [2.0, 8.0, 0.5, 0.0]),
     row("o4",                    200_000, 100_000, true,  [1.1, 4.4, 0.275, 0.0]),
@@ -171,7 +183,11 @@ mod tests {
     }
 
     fn facts_at(provider: &str, model: &str, models: BTreeMap<String, FactsOverride>) -> ModelFacts {
-        let provider = ProviderSpec {
+        facts(&spec(provider, models), model)
+    }
+
+    fn spec(provider: &str, models: BTreeMap<String, FactsOverride>) -> ProviderSpec {
+        ProviderSpec {
             name: provider.into(),
             api: Api::OpenAi,
             base_url: String::new(),
@@ -179,8 +195,7 @@ mod tests {
             key_place: None,
             headers: Vec::new(),
             models,
-        };
-        facts(&provider, model)
+        }
     }
 
     #[test]
@@ -215,9 +230,32 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_model_is_free_and_of_usual_size() {
+    fn an_unknown_model_has_an_unknown_price_and_the_usual_size() {
         let facts = facts_of("m1", BTreeMap::new());
-        assert_eq!((facts.context, facts.output, facts.prices), (128_000, 8_192, Prices::default()));
+        assert_eq!((facts.context, facts.output, facts.prices), (128_000, 8_192, Prices::unknown()));
+    }
+
+    #[test]
+    fn a_price_is_known_where_somebody_said_it_or_nobody_is_paid() {
+        let free = FactsOverride { cost: Some(Prices::default()), ..FactsOverride::default() };
+        let said = BTreeMap::from([("m1".to_owned(), free)]);
+        // Provider, address, model, what is configured, and whether the price is unknown.
+        let table = [
+            ("relay", "https://relay.example/v1", "m1", BTreeMap::new(), true),
+            ("relay", "https://relay.example/v1", "m1", said, false),
+            ("relay", "https://relay.example/v1", "claude-sonnet-4-5", BTreeMap::new(), false),
+            ("relay", "https://relay.example/v1", "gpt-oss-of-somebody", BTreeMap::new(), true),
+            ("mine", "http://127.0.0.1:9000/v1", "m1", BTreeMap::new(), false),
+            ("mine", "http://localhost:9000/v1", "gpt-oss-of-somebody", BTreeMap::new(), false),
+            ("mine", "http://10.0.0.7:9000/v1", "m1", BTreeMap::new(), true),
+            ("ollama", "http://10.0.0.7:11434/v1", "m1", BTreeMap::new(), false),
+        ];
+        for (provider, base_url, model, models, unknown) in table {
+            let spec = ProviderSpec { base_url: base_url.into(), ..spec(provider, models) };
+            assert_eq!(facts(&spec, model).prices.unknown, unknown, "{provider} {base_url} {model}");
+        }
+        let relayed = ProviderSpec { base_url: "http://127.0.0.1:9000".into(), ..spec("mine", BTreeMap::new()) };
+        assert_eq!(facts(&relayed, "claude-sonnet-4-5").prices.input, 3.0, "what has a list price is relayed");
     }
 
     #[test]

@@ -194,13 +194,19 @@ pub(crate) fn is_too_long(said: &Said) -> bool {
 const BAD_KEY: &[&str] = &["api key not valid", "api_key_invalid", "api key expired"];
 
 /// Paying is the only cure, so waiting is not one.
-const NO_CREDIT: &[&str] = &["insufficient_quota", "credit balance", "insufficient balance", "billing_hard_limit"];
+const NO_CREDIT: &[&str] =
+    &["insufficient_quota", "credit balance", "insufficient balance", "insufficient credits", "more credits", "billing_hard_limit"];
+
+/// Whether it is about money, by the status or by the words: Anthropic says it with a 400.
+pub(crate) fn is_about_money(status: u16, said: &Said) -> bool {
+    status == 402 || (matches!(status, 400 | 403 | 429) && said.mentions(NO_CREDIT))
+}
 
 pub(crate) fn of_status(status: u16, said: &Said) -> ModelFailure {
     match status {
+        _ if is_about_money(status, said) => ModelFailure::Auth,
         401 | 403 => ModelFailure::Auth,
         400 if said.mentions(BAD_KEY) => ModelFailure::Auth,
-        402 | 429 if said.mentions(NO_CREDIT) => ModelFailure::Auth,
         429 => ModelFailure::RateLimited,
         // A request above a limit per minute, as Groq says it.
         413 if said.mentions(RATE) => ModelFailure::RateLimited,
@@ -259,11 +265,16 @@ fn set_up_advice(said: &Said) -> &'static str {
 pub(crate) fn advice(failure: ModelFailure, status: u16, said: &Said, key_place: &str) -> String {
     match failure {
         ModelFailure::BadRequest if said.mentions(SET_UP) => set_up_advice(said).to_owned(),
-        ModelFailure::Auth if said.mentions(NO_CREDIT) => "check the account's plan and credit".to_owned(),
+        ModelFailure::Auth if is_about_money(status, said) => "check the account's plan and credit".to_owned(),
         ModelFailure::Auth => format!("check {key_place}"),
         ModelFailure::TooLong => "the conversation is longer than this model takes".to_owned(),
         ModelFailure::BadRequest if status == 404 => "check the model's name and the base URL".to_owned(),
         ModelFailure::BadRequest if (300..400).contains(&status) => "the server moved; check the base URL".to_owned(),
+        ModelFailure::BadRequest if status == 402 => "check the account's plan and credit".to_owned(),
+        // The same request would be refused again.
+        ModelFailure::BadRequest => {
+            "it refuses this request; try another model with -m, or check what posse.json says of this one".to_owned()
+        }
         _ => String::new(),
     }
 }

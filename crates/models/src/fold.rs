@@ -7,7 +7,7 @@
 use posse_session::{ModelError, ModelFailure, Progress, Reply, Usage};
 use serde_json::{Map, Value};
 
-use crate::sse::Event;
+use crate::{failure::shorten, sse::Event};
 
 /// How much more a stream may bring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +40,9 @@ pub(crate) trait Fold: Clone + Send {
 
     /// The text so far and the tokens counted, for a failure that the fold cannot see.
     fn partial(&self) -> (String, Usage);
+
+    /// The tokens counted so far.
+    fn counted(&self) -> Usage;
 }
 
 /// A failure with what had already come.
@@ -92,6 +95,13 @@ pub(crate) fn value_of(event: &Event) -> Result<Value, ModelError> {
         .map_err(|error| ModelError::new(ModelFailure::Malformed, format!("the server sent an event that is no JSON ({error}): {data}")))
 }
 
+/// The provider, or the model, declined and gave no answer. The same words would be declined again.
+pub(crate) fn declined(fold: &impl Fold, why: &str) -> ModelError {
+    let why = why.trim().trim_end_matches('.');
+    let words = format!("the provider declined to answer: {}; say it another way, or use another model", shorten(why));
+    broken(fold, ModelFailure::BadRequest, words)
+}
+
 /// A count, whatever number type the server wrote.
 pub(crate) fn count(value: &Value, key: &str) -> Option<u64> {
     let number = value.get(key)?;
@@ -106,6 +116,15 @@ pub(crate) fn text<'a>(value: &'a Value, key: &str) -> Option<&'a str> {
 /// Whether this is the text of a whole JSON object, as a call's input must be.
 pub(crate) fn is_object(input: &str) -> bool {
     serde_json::from_str::<Map<String, Value>>(input).is_ok()
+}
+
+/// What there is of the input of a call that was cut. Never a whole value, so that nobody runs half a call.
+pub(crate) fn unfinished(input: &str) -> String {
+    let mut input = input.trim().to_owned();
+    if serde_json::from_str::<Value>(&input).is_ok() {
+        input.pop();
+    }
+    if input.is_empty() { "{".to_owned() } else { input }
 }
 
 /// A call's input as it goes back on the wire: what the model wrote if it is an object, else wrapped in one.

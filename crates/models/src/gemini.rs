@@ -1,7 +1,7 @@
 //! The client for Google's own protocol, `streamGenerateContent`.
 //!
 //! Bytes are made in `encode.rs`, streams are read in `fold.rs`, calls that come in pieces are put together in
-//! `pieces.rs`; this file only sends. The model's name is in the address and the key in a header, never in the address.
+//! `pieces.rs`; this file only sends, and leaves signatures out that the server cannot read any more. The model's name is in the address and the key in a header, never in the address.
 
 mod encode;
 mod fold;
@@ -10,7 +10,7 @@ mod pieces;
 use std::sync::Arc;
 
 pub(crate) use fold::State;
-use posse_session::{BoxFuture, Head, Live, Message, Model, ModelError, ModelFacts, Reply, Request};
+use posse_session::{BoxFuture, Head, Live, Message, Model, ModelError, ModelFacts, ModelFailure, Reply, Request};
 
 use crate::{http::Endpoint, unseen::visible_to};
 
@@ -28,6 +28,13 @@ impl Gemini {
     }
 }
 
+/// "Thought signature is not valid": another project's key is in use now, or another model answers under the name. The
+/// session would fail for ever, so it goes on without. Not remembered: what comes from now on can be read.
+fn refuses_signatures(error: &ModelError) -> bool {
+    let words = error.words.to_ascii_lowercase().replace(['_', ' ', '-'], "");
+    error.failure == ModelFailure::BadRequest && words.contains("thoughtsignature") && !words.contains("missing")
+}
+
 impl Model for Gemini {
     fn facts(&self) -> &ModelFacts {
         &self.facts
@@ -43,8 +50,12 @@ impl Model for Gemini {
 
     fn reply<'a>(&'a self, request: Request, live: &'a dyn Live) -> BoxFuture<'a, Result<Reply, ModelError>> {
         Box::pin(async move {
-            let fold = State::of(&self.voice.owner);
-            let answer = self.endpoint.exchange(encode::body(&request), request.idle_max, fold, live).await;
+            let exchange = |body| self.endpoint.exchange(body, request.idle_max, State::of(&self.voice.owner), live);
+            let mut answer = exchange(encode::body(&request)).await;
+            if answer.as_ref().is_err_and(refuses_signatures) {
+                tracing::debug!(provider = self.facts.provider, "the signatures of before cannot be read any more; sent without them");
+                answer = exchange(self.voice.body_unsigned(&request)).await;
+            }
             crate::provider::priced(answer, &self.facts)
         })
     }

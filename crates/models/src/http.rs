@@ -23,7 +23,7 @@ use crate::{
     address::{self, is_azure},
     body::Body,
     failure::{self, Said, shorten},
-    fold::{CUT_WORDS, Fold, Phase, REPLY_BYTES_MAX, broken, too_large},
+    fold::{CUT_WORDS, Fold, Phase, REPLY_BYTES_MAX, broken, is_object, too_large},
     provider::{Api, KnownProvider, ProviderSpec, known_providers},
     secrets::{Secrets, is_secret_header},
     sse::{Event, Parser},
@@ -57,6 +57,8 @@ pub(crate) struct Endpoint {
     secrets: Secrets,
     /// Which key it is that is sent, and what can be done about it.
     key_place: String,
+    /// Who answers and where, for the words of a refusal: `mock/m1 at http://127.0.0.1:9000`.
+    who: String,
     /// Set when asking is pointless: this provider needs a key, or a part of its address, and has none.
     missing_key: Option<String>,
 }
@@ -83,7 +85,10 @@ impl Endpoint {
         let secrets = Secrets::of_errors(&values, url.as_ref().ok());
         let road = url.as_ref().map(Road::to).unwrap_or_default();
         let own = own_header(provider, key, url.as_ref().ok());
-        Self { road, headers: headers(provider.api, own, &provider.headers), url, secrets, key_place, missing_key }
+        // An origin has no password in it.
+        let place = url.as_ref().map_or(String::new(), |url| format!(" at {}", url.origin().ascii_serialization()));
+        let who = format!("{}/{model}{place}", provider.name);
+        Self { road, headers: headers(provider.api, own, &provider.headers), url, secrets, key_place, who, missing_key }
     }
 
     pub(crate) fn host(&self) -> Option<&str> {
@@ -143,8 +148,10 @@ impl Endpoint {
         }
         let failure = failure::of_status(status.as_u16(), &said);
         let advice = failure::advice(failure, status.as_u16(), &said, &self.key_place);
-        let words =
-            [status_words(status), self.told(&said.message), advice].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>();
+        let refused = [status_words(status), self.told(&said.message)].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>();
+        // What is said first is still there where a line is cut.
+        let refused = format!("{} ({})", refused.join("; "), self.who);
+        let words = [refused, advice].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>();
         ModelError { retry_after: retry_after.or(said.retry_after), ..ModelError::new(failure, words.join("; ")) }
     }
 
@@ -157,6 +164,8 @@ impl Endpoint {
 /// Reads the stream to its end, or to whatever ends it.
 async fn read<F: Fold>(mut response: Response, idle_max: Duration, mut fold: F, live: &dyn Live) -> Result<Reply, ModelError> {
     let mut parser = Parser::default();
+    let mut counted = fold.counted();
+    let mut has_begun = false;
     loop {
         let wait = match fold.phase() {
             Phase::Open => idle_max,
@@ -165,7 +174,12 @@ async fn read<F: Fold>(mut response: Response, idle_max: Duration, mut fold: F, 
         };
         let bytes = match timeout(wait, response.chunk()).await {
             Ok(Ok(Some(bytes))) => bytes,
-            Ok(Ok(None)) => break,
+            Ok(Ok(None)) => {
+                if let Some(event) = last_event(std::mem::take(&mut parser)) {
+                    fold.push(&event, &mut |progress| live.show(progress));
+                }
+                break;
+            }
             // The answer itself is whole.
             Ok(Err(_)) | Err(_) if fold.phase() == Phase::Ending => break,
             Ok(Err(error)) => {
@@ -174,6 +188,10 @@ async fn read<F: Fold>(mut response: Response, idle_max: Duration, mut fold: F, 
             }
             Err(_) => return Err(broken(&fold, ModelFailure::Idle, idle_words(idle_max))),
         };
+        if !has_begun && !is_idle_talk(&bytes) {
+            has_begun = true;
+            live.show(Progress::Begun);
+        }
         let Ok(events) = parser.feed(&bytes) else {
             return Err(broken(&fold, ModelFailure::Malformed, "the server sent an event larger than any answer"));
         };
@@ -192,12 +210,28 @@ async fn read<F: Fold>(mut response: Response, idle_max: Duration, mut fold: F, 
             });
         }
         show_text(live, &mut text);
+        // Whoever drops this stream wants to know what it has cost.
+        if fold.counted() != counted {
+            counted = fold.counted();
+            live.show(Progress::Counted(counted));
+        }
     }
     let answer = fold.finish();
     if answer.is_ok() {
         let _ = timeout(LINGER_MAX, async { while let Ok(Some(_)) = response.chunk().await {} }).await;
     }
     answer
+}
+
+/// The last event of a body that ended in good order. Some servers leave out the blank line behind it, or even the end of
+/// its line; if its JSON is whole, so is the event.
+pub(crate) fn last_event(parser: Parser) -> Option<Event> {
+    parser.end().filter(|event| event.data.trim() == "[DONE]" || is_object(&event.data))
+}
+
+/// Whether nothing came but comments: servers send them while a request waits to be read.
+fn is_idle_talk(bytes: &[u8]) -> bool {
+    bytes.split(|byte| matches!(byte, b'\n' | b'\r')).all(|line| line.trim_ascii().is_empty() || line.starts_with(b":"))
 }
 
 fn show_text(live: &dyn Live, text: &mut String) {
@@ -208,7 +242,7 @@ fn show_text(live: &dyn Live, text: &mut String) {
 
 /// Reads an answer that is one document: asked for as such, or from a server that cannot stream.
 async fn read_document<F: Fold>(mut response: Response, idle_max: Duration, mut fold: F, live: &dyn Live) -> Result<Reply, ModelError> {
-    let mut body = Vec::new();
+    let (mut body, mut has_begun) = (Vec::new(), false);
     loop {
         match timeout(idle_max, response.chunk()).await {
             Ok(Ok(Some(bytes))) if body.len() + bytes.len() <= REPLY_BYTES_MAX => body.extend_from_slice(&bytes),
@@ -220,7 +254,10 @@ async fn read_document<F: Fold>(mut response: Response, idle_max: Duration, mut 
             }
             Err(_) => return Err(ModelError::new(ModelFailure::Idle, idle_words(idle_max))),
         }
-        live.show(Progress::Alive);
+        // Blanks keep a connection open while the answer is made.
+        let begins = !has_begun && !body.trim_ascii().is_empty();
+        has_begun |= begins;
+        live.show(if begins { Progress::Begun } else { Progress::Alive });
     }
     for event in events_of(&body)? {
         fold.push(&event, &mut |progress| live.show(progress));
@@ -238,7 +275,10 @@ fn events_of(body: &[u8]) -> Result<Vec<Event>, ModelError> {
         Ok(value) if failure::is_error(&value) => Err(failure::in_stream(&value)),
         Ok(value) => Ok(vec![Event { name: String::new(), data: value.to_string() }]),
         Err(_) if [&b"data:"[..], b"event:", b":"].iter().any(|start| body.trim_ascii_start().starts_with(start)) => {
-            Parser::default().feed(body).map_err(|_| too_large())
+            let mut parser = Parser::default();
+            let mut events = parser.feed(body).map_err(|_| too_large())?;
+            events.extend(last_event(parser));
+            Ok(events)
         }
         Err(error) if error.is_eof() => Err(ModelError::new(ModelFailure::Cut, CUT_WORDS)),
         Err(_) => Err(a_page(&Said::from_body(body).message)),
@@ -261,6 +301,8 @@ fn unreachable_server(url: &Url, error: &reqwest::Error) -> ModelError {
     let cause = innermost(error);
     let chain = chain_of(error).join(": ").to_ascii_lowercase();
     let has = |words: &[&str]| words.iter().any(|word| chain.contains(word));
+    // A connection that broke later had carried the request.
+    let may_be_billed = !error.is_connect() && !error.is_timeout() && !error.is_builder();
     let words = if error.is_timeout() {
         format!("{server} does not accept the connection (timed out); is the server running?")
     } else if has(&["dns error", "lookup address"]) {
@@ -274,7 +316,7 @@ fn unreachable_server(url: &Url, error: &reqwest::Error) -> ModelError {
     } else {
         format!("{server} broke the connection before it answered: {cause}")
     };
-    ModelError::new(ModelFailure::Network, words)
+    ModelError { may_be_billed, ..ModelError::new(ModelFailure::Network, words) }
 }
 
 /// What each layer says, outermost first. The address is left out: it may hold a password.

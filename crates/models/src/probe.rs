@@ -129,7 +129,7 @@ fn of_listing(document: &Document) -> Tried {
         None => {}
     }
     match (document.status, failure::of_status(document.status, &said)) {
-        (402 | 429, ModelFailure::Auth) => Tried::NoCredit { words },
+        _ if failure::is_about_money(document.status, &said) => Tried::NoCredit { words },
         (_, ModelFailure::Auth) => Tried::KeyRefused { words },
         // Google says so with the status of a bad request.
         (400, _) if is_about_key => Tried::KeyRefused { words },
@@ -209,6 +209,10 @@ mod tests {
             (403, "", "KeyRefused"),
             (400, r#"[{"error": {"message": "API key not valid. Please pass a valid API key."}}]"#, "KeyRefused"),
             (402, r#"{"error": {"message": "insufficient balance"}}"#, "NoCredit"),
+            (402, r#"{"error": {"message": "This request requires more credits, or fewer max_tokens."}}"#, "NoCredit"),
+            (402, "", "NoCredit"),
+            (400, r#"{"error": {"message": "Your credit balance is too low to access the Anthropic API"}}"#, "NoCredit"),
+            (429, r#"{"error": {"code": "insufficient_quota", "message": "You exceeded your current quota"}}"#, "NoCredit"),
             (404, "", "WrongAddress"),
             (405, "", "WrongAddress"),
             (429, "", "RateLimited"),

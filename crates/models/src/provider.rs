@@ -134,12 +134,10 @@ const KNOWN: &[KnownProvider] = &[
     KnownProvider { name: "vllm", api: Api::OpenAi, base_url: "http://127.0.0.1:8000/v1", key_env: &[], base_url_env: "VLLM_BASE_URL" },
 ];
 
-/// The answer with its cost, also where it broke. What the provider itself billed stays.
+/// The answer with its cost. What the provider itself billed stays. Where it broke nothing is whole yet: whoever counts the
+/// rest by estimate prices both.
 pub(crate) fn priced(answer: Result<Reply, ModelError>, facts: &ModelFacts) -> Result<Reply, ModelError> {
-    match answer {
-        Ok(reply) => Ok(Reply { usage: reply.usage.priced(&facts.prices), ..reply }),
-        Err(error) => Err(ModelError { usage: error.usage.priced(&facts.prices), ..error }),
-    }
+    answer.map(|reply| Reply { usage: reply.usage.priced(&facts.prices), ..reply })
 }
 
 /// What a tail writes, in any protocol, and the conversation itself.

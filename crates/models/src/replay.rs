@@ -2,10 +2,11 @@
 //!
 //! A request is found by its conversation, with what differs between any two runs left aside (`alike.rs`): the same model,
 //! the same messages. Each recorded exchange is used once, in recorded order among equals, and answers come in the order in
-//! which they came (`order.rs`). Failures are played too, with no more waiting than the kernel insists on. What was never
+//! which they came (`order.rs`). A step hears what it heard then (`hearing.rs`). Failures are played too, with no more waiting than the kernel insists on. What was never
 //! recorded is an error that says where the run left the recording.
 
 mod alike;
+mod hearing;
 mod order;
 mod read;
 
@@ -18,13 +19,15 @@ use std::{
 };
 
 use posse_session::{
-    BoxFuture, Head, Live, Message, Model, ModelError, ModelFacts, ModelFailure, Reply, ReplyPart, Request, Role, SessionId, ToolChoice,
+    BoxFuture, Head, Hearing, Hears, Live, Message, Model, ModelError, ModelFacts, ModelFailure, Progress, Reply, ReplyPart, Request, Role,
+    SessionId, ToolChoice,
 };
 use tokio::{sync::Notify, time::Instant};
 
 use self::{
     alike::{Ids, Reader},
-    order::{Mark, Order, Turn},
+    hearing::{Heard, Said, Wait, compare},
+    order::{Mark, Order, Turn, patience},
     read::{Recorded, Tape, Trace, canonical, follow, worded},
 };
 use crate::{
@@ -34,6 +37,10 @@ use crate::{
 
 /// A request that nobody waited for in the recording is given up again soon, or not at all.
 const DROPPED_MAX: Duration = Duration::from_secs(2);
+
+/// Whoever began a session says so soon: its next step has the result of the call. One that waits for the session says it too
+/// late.
+const UNKNOWN_MAX: Duration = Duration::from_secs(1);
 
 /// Letters of a text that are shown before and after the place where it differs.
 const BEFORE_CHARS: usize = 40;
@@ -80,6 +87,10 @@ pub struct Replay {
     by_trace: HashMap<Trace, Vec<usize>>,
     /// Links by the conversation up to them.
     traces: HashSet<Trace>,
+    /// By exchange, the next one of the same conversation.
+    followers: Vec<Option<usize>>,
+    /// Every recorded conversation, by part and session.
+    sessions: HashSet<(usize, String)>,
     state: Mutex<State>,
     /// Something began or ended.
     happened: Notify,
@@ -90,7 +101,11 @@ struct State {
     talks: HashMap<SessionId, Talk>,
     /// Recorded conversations that somebody here goes on with.
     taken: HashSet<(usize, String)>,
+    /// The recorded conversations of sessions here, as those who began them speak of both.
+    known: HashMap<SessionId, (usize, String)>,
     orders: Vec<Order>,
+    /// Who waits for words that the recorded step had heard.
+    waits: HashMap<SessionId, Wait>,
     /// Where the run left the recording first.
     diverged: Option<String>,
     notes: Vec<String>,
@@ -106,6 +121,8 @@ struct Talk {
     ids: Ids,
     /// The recorded conversation that it goes on with.
     mate: Option<(usize, String)>,
+    /// The exchange that it was answered with last.
+    last: Option<usize>,
 }
 
 /// An exchange that was found for a request, with the ids of this run in place of the recorded ones.
@@ -120,11 +137,15 @@ impl Replay {
         let late = read::heard_late(&tape);
         let mut by_trace: HashMap<Trace, Vec<usize>> = HashMap::new();
         let mut talks: HashMap<(usize, &str), usize> = HashMap::new();
+        let (mut followers, mut latest) = (vec![None; tape.exchanges.len()], HashMap::new());
         let mut marks: Vec<Vec<Mark>> = tape.parts.iter().map(|_| Vec::new()).collect();
         for (number, recorded) in tape.exchanges.iter().enumerate() {
             by_trace.entry(tape.end_of(recorded)).or_default().push(number);
             let next = talks.len();
             let talk = *talks.entry((recorded.part, &recorded.exchange.session)).or_insert(next);
+            if let Some(before) = latest.insert(talk, number) {
+                followers[before] = Some(number);
+            }
             for (moment, is_end) in [(recorded.exchange.began, false), (recorded.exchange.ended, true)] {
                 let late = late.get(&number).filter(|_| is_end).copied();
                 // Twice, so that there is room right after each.
@@ -136,14 +157,28 @@ impl Replay {
             used: vec![false; tape.exchanges.len()],
             talks: HashMap::new(),
             taken: HashSet::new(),
+            known: HashMap::new(),
             orders: marks.into_iter().map(Order::new).collect(),
+            waits: HashMap::new(),
             diverged: None,
             notes: Vec::new(),
             moves: 0,
         };
+        let sessions = talks.keys().map(|(part, session)| (*part, (*session).to_owned())).collect();
         let traces = tape.links.iter().map(|link| link.trace).collect();
         let (here, path) = (Reader::new(&setup.places), path.to_owned());
-        Ok(Arc::new(Self { path, tape, here, setup, by_trace, traces, state: Mutex::new(state), happened: Notify::new() }))
+        Ok(Arc::new(Self {
+            path,
+            tape,
+            here,
+            setup,
+            by_trace,
+            traces,
+            followers,
+            sessions,
+            state: Mutex::new(state),
+            happened: Notify::new(),
+        }))
     }
 
     /// What the recorded root ran on.
@@ -191,8 +226,11 @@ impl Replay {
     }
 
     async fn play(&self, model: &str, request: Request, live: &dyn Live) -> Result<Reply, ModelError> {
+        self.become_known(model, &request).await;
         let found = self.take(model, &request)?;
         let running = Running { replay: self, exchange: found.exchange };
+        // Others may wait for it, and their answers may have come before the end of this one.
+        live.show(Progress::Begun);
         self.turn_of(found.exchange).await;
         let recorded = &self.tape.exchanges[found.exchange];
         let ids: HashMap<&str, &str> = found.ids.iter().map(|(old, new)| (old.as_str(), new.as_str())).collect();
@@ -216,6 +254,56 @@ impl Replay {
                 let words = "in the recording nobody waited for this answer: it was stopped, or it took too long";
                 Err(ModelError::new(ModelFailure::Deadline, words))
             }
+        }
+    }
+
+    /// Waits until somebody says which of several recorded sessions this one is, if they all began with the same words.
+    async fn become_known(&self, model: &str, request: &Request) {
+        let deadline = Instant::now() + UNKNOWN_MAX;
+        loop {
+            let mut happened = std::pin::pin!(self.happened.notified());
+            happened.as_mut().enable();
+            if !self.is_anyone(model, request) || tokio::time::timeout_at(deadline, happened).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Whether more than one recorded session may be this one.
+    fn is_anyone(&self, model: &str, request: &Request) -> bool {
+        let state = self.state();
+        if state.diverged.is_some() || state.talks.contains_key(&request.session) || state.known.contains_key(&request.session) {
+            return false;
+        }
+        let mut talk = Talk::default();
+        // What cannot be read is refused where it is taken.
+        if talk.read(request, &self.here, self.setup.is_noise).is_err() {
+            return false;
+        }
+        let free = |number: &&usize| !state.used[**number] && self.tape.exchanges[**number].exchange.model == model;
+        let same = self.by_trace.get(&talk.end()).into_iter().flatten().filter(free);
+        let mut mates = same.map(|number| self.mate(*number)).filter(|mate| !state.taken.contains(mate));
+        // Another process of the same recording is another run.
+        mates.next().is_some_and(|first| mates.any(|other| other.0 == first.0 && other.1 != first.1))
+    }
+
+    fn mate(&self, exchange: usize) -> (usize, String) {
+        let recorded = &self.tape.exchanges[exchange];
+        (recorded.part, recorded.exchange.session.clone())
+    }
+
+    /// What a conversation and its recorded one call by the same number is the same. Sessions among it are known then.
+    fn learn(&self, state: &mut State, part: usize, pairs: impl Iterator<Item = (String, String)>) {
+        let mut news = false;
+        for (then, now) in pairs {
+            let (mate, session) = ((part, then), SessionId::new(now));
+            if self.sessions.contains(&mate) && !state.known.contains_key(&session) && state.taken.insert(mate.clone()) {
+                state.known.insert(session, mate);
+                news = true;
+            }
+        }
+        if news {
+            self.happened.notify_waiters();
         }
     }
 
@@ -251,10 +339,63 @@ impl Replay {
         self.happened.notify_waiters();
     }
 
+    /// What the next step of a session takes: what the recorded one had taken, as soon as it is there. Where nothing is
+    /// recorded to go by, what there is.
+    fn hears(&self, session: &SessionId, next: &dyn Fn() -> Hearing) -> Hears {
+        let expected = {
+            let state = self.state();
+            self.expected(&state, session).map(|(before, after, ids)| (before, after, ids.clone()))
+        };
+        let Some((before, after, ids)) = expected else { return Hears::All };
+        let hearing = next();
+        let Heard { takes, misses } = self.compare(before, after, &ids, &hearing);
+        let now = now();
+        let mut state = self.state();
+        let moves = (state.moves, hearing.waiting.len());
+        let wait = state.waits.entry(session.clone()).or_insert(Wait { moves, since: now });
+        if wait.moves != moves {
+            *wait = Wait { moves, since: now };
+        }
+        let (ended, began) = (self.tape.exchanges[before].exchange.ended.ms, self.tape.exchanges[after].exchange.began.ms);
+        if misses && now < wait.since + patience(ended, began) {
+            return Hears::Later;
+        }
+        Hears::Only(takes.into_iter().map(|at| hearing.waiting[at].0.clone()).collect())
+    }
+
+    /// The exchange that a session was last answered with, the one that comes next, and the ids that came up so far.
+    fn expected<'a>(&self, state: &'a State, session: &SessionId) -> Option<(usize, usize, &'a Ids)> {
+        let talk = state.talks.get(session).filter(|_| state.diverged.is_none())?;
+        let before = talk.last?;
+        let mut after = self.followers[before]?;
+        while state.used[after] {
+            after = self.followers[after]?;
+        }
+        Some((before, after, &talk.ids))
+    }
+
+    /// What was said to a conversation between two exchanges, beside what waits here.
+    fn compare(&self, before: usize, after: usize, ids: &Ids, hearing: &Hearing) -> Heard {
+        let tape = &self.tape;
+        let (last, next) = (&tape.exchanges[before], &tape.exchanges[after]);
+        let (new, goes_on) = tape.new_in(next, last.last);
+        // Ids are numbered anew where the conversation was written anew, by a summary.
+        let (then, now) = if goes_on { (tape.ids[next.ids.0].first(last.ids.1), ids.clone()) } else { Default::default() };
+        let recorded = Said::of(&new, &tape.parts[next.part], then);
+        let own = Said::of(&hearing.says.iter().collect::<Vec<_>>(), &self.here, now);
+        let waiting: Vec<Vec<String>> = hearing.waiting.iter().map(|(_, says)| own.read(says, &self.here)).collect();
+        let pairs = recorded.ids.seen.iter().cloned().zip(own.ids.seen.iter().cloned());
+        self.learn(&mut self.state(), next.part, pairs.filter(|_| goes_on));
+        compare(&recorded.texts, &own.texts, &waiting, self.setup.is_noise)
+    }
+
     /// The recorded exchange that this request is, which then is used up.
     fn take(&self, model: &str, request: &Request) -> Result<Found, ModelError> {
         let mut state = self.state();
         let mut talk = state.talks.remove(&request.session).unwrap_or_default();
+        if talk.mate.is_none() {
+            talk.mate = state.known.get(&request.session).cloned();
+        }
         let read = talk.read(request, &self.here, self.setup.is_noise);
         let closing = request.tool_choice == ToolChoice::None;
         let found = match read {
@@ -268,15 +409,16 @@ impl Replay {
             }),
         };
         let taken = found.map(|exchange| {
-            let recorded = &self.tape.exchanges[exchange];
-            let mate = (recorded.part, recorded.exchange.session.clone());
+            let (recorded, mate) = (&self.tape.exchanges[exchange], self.mate(exchange));
             state.taken.insert(mate.clone());
-            talk.mate = Some(mate);
+            (talk.mate, talk.last) = (Some(mate), Some(exchange));
+            state.waits.remove(&request.session);
             state.used[exchange] = true;
             self.mark(&mut state, exchange, false);
             let (list, count) = recorded.ids;
-            let ids = self.tape.ids[list].seen.iter().take(count).cloned().zip(talk.ids.seen.iter().cloned());
-            Found { exchange, ids: ids.collect() }
+            let ids: Vec<_> = self.tape.ids[list].seen.iter().take(count).cloned().zip(talk.ids.seen.iter().cloned()).collect();
+            self.learn(&mut state, recorded.part, ids.iter().cloned());
+            Found { exchange, ids }
         });
         state.talks.insert(request.session.clone(), talk);
         taken
@@ -286,8 +428,7 @@ impl Replay {
         let is_free = |number: &usize| !state.used[*number] && self.tape.exchanges[*number].exchange.model == model;
         // Who has answered so far answers on; then those that nobody here goes on with; then in recorded order.
         let rank = |number: &usize| {
-            let recorded = &self.tape.exchanges[*number];
-            let mate = (recorded.part, recorded.exchange.session.clone());
+            let (recorded, mate) = (&self.tape.exchanges[*number], self.mate(*number));
             let distance = match &talk.mate {
                 Some(own) if *own == mate => 0,
                 _ if !state.taken.contains(&mate) => 1,
@@ -374,6 +515,20 @@ impl Tape {
         recorded.last.map(|last| self.links[last].trace).unwrap_or_default()
     }
 
+    /// The messages that a request has after those up to a link, and whether it has that link. Without it the last message.
+    fn new_in(&self, recorded: &Recorded, before: Option<usize>) -> (Vec<&Message>, bool) {
+        let mut new = Vec::new();
+        let mut link = recorded.last;
+        while let Some(at) = link.filter(|at| Some(*at) != before) {
+            new.push(&self.messages[self.links[at].message]);
+            link = self.links[at].before;
+        }
+        let goes_on = link == before;
+        new.truncate(if goes_on { new.len() } else { 1 });
+        new.reverse();
+        (new, goes_on)
+    }
+
     /// The link of the message after so many others.
     fn link_at(&self, recorded: &Recorded, before: usize) -> Option<usize> {
         let mut link = recorded.last?;
@@ -390,7 +545,7 @@ impl Talk {
         let goes_on = self.messages.len() <= request.messages.len()
             && self.messages.iter().zip(&request.messages).all(|(known, asked)| Arc::ptr_eq(known, asked) || known == asked);
         if !goes_on {
-            *self = Self { mate: self.mate.take(), ..Self::default() };
+            *self = Self { mate: self.mate.take(), last: self.last, ..Self::default() };
         }
         for bytes in &request.messages[self.messages.len()..] {
             let message: Message = parsed(bytes, "the recording")?;
@@ -462,11 +617,10 @@ fn told_input(input: &str, told: &dyn Fn(&str) -> String) -> String {
 /// A recorded failure fails again; what the server asked to wait is not waited, it would answer at once.
 fn error(failed: &Failed, told: &dyn Fn(&str) -> String) -> ModelError {
     ModelError {
-        failure: failed.failure,
-        words: failed.words.clone(),
         retry_after: failed.retry_after_ms.map(|_| Duration::ZERO),
         partial: told(&failed.partial),
         usage: failed.usage,
+        ..ModelError::new(failed.failure, failed.words.clone())
     }
 }
 
@@ -504,5 +658,9 @@ impl Model for Replayed {
 
     fn reply<'a>(&'a self, request: Request, live: &'a dyn Live) -> BoxFuture<'a, Result<Reply, ModelError>> {
         Box::pin(self.replay.play(&self.facts.name, request, live))
+    }
+
+    fn hears(&self, session: &SessionId, next: &dyn Fn() -> Hearing) -> Hears {
+        self.replay.hears(session, next)
     }
 }

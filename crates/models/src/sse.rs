@@ -1,7 +1,7 @@
 //! Server-sent events: bytes in, events out, wherever the network cut them.
 //!
 //! Follows the WHATWG parsing rules: a byte order mark is dropped, lines end with CR, LF or CRLF, an event counts only
-//! once its blank line is there. Knows nothing of JSON or providers. The state is a plain value that can be cloned, so
+//! once its blank line is there; what is open at the end is only shown. Knows nothing of JSON or providers. The state is a plain value that can be cloned, so
 //! a test can ask "and if the stream ended here?" after every byte.
 
 /// A whole image or file in one event stays below this; more is a server gone wrong, not an answer.
@@ -51,6 +51,12 @@ impl Parser {
             events.extend(self.end_line());
         }
         Ok(events)
+    }
+
+    /// The event that was still open when the body ended. By the rules it never happened; whether it is whole all the
+    /// same is for those to say who can read it.
+    pub(crate) fn end(mut self) -> Option<Event> {
+        self.end_line().or_else(|| self.dispatch())
     }
 
     fn extend_line(&mut self, bytes: &[u8]) -> Result<(), TooLarge> {
@@ -143,6 +149,21 @@ mod tests {
     fn an_event_without_its_blank_line_never_happened() {
         assert_eq!(parse(b"data: one\n\ndata: two\n"), [event("", "one")]);
         assert_eq!(parse(b"data: one\n\ndata: two"), [event("", "one")]);
+    }
+
+    #[test]
+    fn what_is_open_at_the_end_is_shown() {
+        for (text, open) in [
+            ("event: a\ndata: two", Some(event("a", "two"))),
+            ("data: one\n\nevent: a\ndata: two\r", Some(event("a", "two"))),
+            ("data: one\n\n", None),
+            ("data: one\n\nevent: a", None),
+            ("", None),
+        ] {
+            let mut parser = Parser::default();
+            parser.feed(text.as_bytes()).unwrap();
+            assert_eq!(parser.end(), open, "{text:?}");
+        }
     }
 
     #[test]

@@ -10,8 +10,8 @@ use std::{
 
 use posse_models::{RecordError, RecordSetup, Recorder, Replay, ReplayError, ReplaySetup, Scripted, ScriptedReply, Seen};
 use posse_session::{
-    Block, BoxFuture, Finish, Head, Live, Message, Model, ModelError, ModelFacts, ModelFailure, Progress, Reply, ReplyPart, Request, Role,
-    SessionId, ToolChoice, Usage,
+    Block, BoxFuture, EntryId, Finish, Head, Hearing, Hears, Live, Message, Model, ModelError, ModelFacts, ModelFailure, Progress, Reply,
+    ReplyPart, Request, Role, SessionId, ToolChoice, Usage,
 };
 use serde_json::{Value, json};
 
@@ -129,7 +129,7 @@ async fn it_is_played_in_another_folder_with_other_ids() {
     assert_eq!(answer.parts[0], ReplyPart::Text(format!("see /new/a and {NEW}")));
     let ReplyPart::Call { input, .. } = &answer.parts[1] else { panic!("{answer:?}") };
     assert_eq!(serde_json::from_str::<Value>(input).unwrap(), json!({"path": "/new/b", "to": NEW}));
-    let expected = [Progress::Text(format!("see /new/a and {NEW}")), Progress::CallNamed { tool: "read".into() }];
+    let expected = [Progress::Begun, Progress::Text(format!("see /new/a and {NEW}")), Progress::CallNamed { tool: "read".into() }];
     assert_eq!(*shown.0.lock().unwrap(), expected);
     assert!(played.notes().is_empty());
 }
@@ -204,6 +204,30 @@ async fn answers_come_in_the_recorded_order() {
         told("quick", [user("quick")]).await;
     });
     assert_eq!(*order.lock().unwrap(), ["quick", "slow"]);
+}
+
+/// Who is asked only when another's answer has begun is asked, though that one waits for its turn to end.
+#[tokio::test(start_paused = true)]
+async fn an_answer_has_begun_before_its_turn_to_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = file(&folder);
+    let script = |seen: &Seen| {
+        let Block::Text { text } = &seen.messages[0].blocks[0] else { panic!() };
+        ScriptedReply::text(text.clone()).after(Duration::from_secs(if text == "slow" { 2 } else { 1 }))
+    };
+    let model = Recorder::open(&path, &setup("/old")).unwrap().wrap(Arc::new(Scripted::with(script)));
+    let (slow, quick) = ([user("slow")], [user("quick")]);
+    let (_, _) = tokio::join!(ask(&*model, "ses_1", &slow), ask(&*model, "ses_2", &quick));
+    let model = replay(&path, "/old").unwrap().model("scripted/script").unwrap();
+    let (shown, began) = (Shown::default(), tokio::time::Instant::now());
+    let (one, two) = tokio::join!(model.reply(request(&*model, "ses_1", &slow), &shown), async {
+        while shown.0.lock().unwrap().is_empty() && began.elapsed() < Duration::from_secs(60) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        ask(&*model, "ses_2", &quick).await
+    });
+    assert_eq!((text(one).as_str(), text(two).as_str()), ("slow", "quick"));
+    assert!(began.elapsed() < Duration::from_millis(100), "{:?}", began.elapsed());
 }
 
 #[tokio::test]
@@ -445,4 +469,134 @@ async fn absurd_numbers_in_a_recording_are_played_all_the_same() {
 
 async fn text_of_first(model: &dyn Model) -> String {
     text(ask(model, NEW, &[user("go")]).await)
+}
+
+/// A root that hears of two tasks in one step and of a third in the next, recorded.
+async fn heard_in_two_steps(path: &Path) -> [Message; 3] {
+    let model = Recorder::open(path, &setup("/old")).unwrap().wrap(Arc::new(Scripted::with(|_: &Seen| ScriptedReply::text("noted"))));
+    let notices = |texts: &[&str]| Message { role: Role::User, blocks: texts.iter().flat_map(|text| notice(text)).collect() };
+    let messages = [user("go"), notices(&["two", "one"]), notices(&["three"])];
+    let mut asked = Vec::new();
+    for message in &messages {
+        asked.push(message.clone());
+        assert_eq!(text(ask(&*model, OLD, &asked).await), "noted");
+        asked.push(answered("noted"));
+    }
+    messages
+}
+
+fn notice(task: &str) -> Vec<Block> {
+    vec![Block::Text { text: format!("[task {task} completed] dig\n\nfound it in 12 ms") }]
+}
+
+fn hears(model: &dyn Model, waiting: &[&str]) -> Hears {
+    let entries = waiting.iter().map(|task| (EntryId::new(*task), notice(task))).collect();
+    let hearing = Hearing { says: vec![answered("noted")], waiting: entries, inside_turn: false };
+    model.hears(&SessionId::new(NEW), &|| hearing.clone())
+}
+
+fn these(tasks: &[&str]) -> Hears {
+    Hears::Only(tasks.iter().map(|task| EntryId::new(*task)).collect())
+}
+
+/// Whatever has come meanwhile, a step hears what it heard, in that order; what has not come is waited for.
+#[tokio::test(start_paused = true)]
+async fn a_step_hears_what_the_recorded_one_heard() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = file(&folder);
+    let [first, second, third] = heard_in_two_steps(&path).await;
+    let model = replay(&path, "/old").unwrap().model("scripted/script").unwrap();
+    assert_eq!(hears(&*model, &["one"]), Hears::All, "nothing is known of a conversation that has not begun");
+    let mut asked = vec![first];
+    ask(&*model, NEW, &asked).await.unwrap();
+    assert_eq!(hears(&*model, &["one"]), Hears::Later);
+    assert_eq!(hears(&*model, &["three", "one"]), Hears::Later);
+    assert_eq!(hears(&*model, &["three", "one", "two"]), these(&["two", "one"]));
+    asked.extend([answered("noted"), second]);
+    ask(&*model, NEW, &asked).await.unwrap();
+    assert_eq!(hears(&*model, &["three"]), these(&["three"]));
+    asked.extend([answered("noted"), third]);
+    ask(&*model, NEW, &asked).await.unwrap();
+    assert_eq!(hears(&*model, &["four"]), Hears::All, "the recording ends here");
+}
+
+/// What never comes is waited for as long as the recording waited and some seconds; every word that comes begins it anew.
+#[tokio::test(start_paused = true)]
+async fn a_step_does_not_wait_for_ever() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = file(&folder);
+    let [first, ..] = heard_in_two_steps(&path).await;
+    let model = replay(&path, "/old").unwrap().model("scripted/script").unwrap();
+    ask(&*model, NEW, &[first]).await.unwrap();
+    for waiting in [&["one"][..], &["one", "three"]] {
+        assert_eq!(hears(&*model, waiting), Hears::Later);
+        tokio::time::advance(Duration::from_secs(4)).await;
+        assert_eq!(hears(&*model, waiting), Hears::Later);
+    }
+    tokio::time::advance(Duration::from_secs(4)).await;
+    assert_eq!(hears(&*model, &["one", "three"]), these(&["one"]));
+}
+
+/// A run that has left the recording has nothing to wait for.
+#[tokio::test(start_paused = true)]
+async fn nobody_waits_once_the_run_is_another() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = file(&folder);
+    let [first, ..] = heard_in_two_steps(&path).await;
+    let model = replay(&path, "/old").unwrap().model("scripted/script").unwrap();
+    ask(&*model, NEW, &[first]).await.unwrap();
+    assert_eq!(hears(&*model, &["one"]), Hears::Later);
+    ask(&*model, "ses_x", &[user("something else")]).await.unwrap_err();
+    assert_eq!(hears(&*model, &["one"]), Hears::All);
+}
+
+/// A notice with other words is the one that was heard: strictly the run ends there, loosely it goes on, and nobody waits.
+#[tokio::test(start_paused = true)]
+async fn a_notice_with_other_words_is_not_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = file(&folder);
+    let [first, ..] = heard_in_two_steps(&path).await;
+    let model = loosely(&path).model("scripted/script").unwrap();
+    ask(&*model, NEW, &[first]).await.unwrap();
+    let other = vec![Block::Text { text: "[task one completed] dig\n\nfound nothing".into() }];
+    let waiting = vec![(EntryId::new("one"), other), (EntryId::new("three"), notice("three")), (EntryId::new("two"), notice("two"))];
+    let hearing = Hearing { says: vec![answered("noted")], waiting, inside_turn: false };
+    assert_eq!(model.hears(&SessionId::new(NEW), &|| hearing.clone()), these(&["two", "one"]));
+}
+
+/// Two that begin with the same words are told apart by whoever began them, whichever asks first.
+#[tokio::test(start_paused = true)]
+async fn sessions_with_the_same_words_are_known_by_their_caller() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = file(&folder);
+    let answers = Mutex::new(["first", "second"].into_iter());
+    let script = move |seen: &Seen| {
+        let is_task = matches!(&seen.messages[0].blocks[0], Block::Text { text } if text == "dig");
+        ScriptedReply::text(if is_task { answers.lock().unwrap().next().unwrap() } else { "noted" })
+    };
+    let model = Recorder::open(&path, &setup("/old")).unwrap().wrap(Arc::new(Scripted::with(script)));
+    let id = |run: &str, number: usize| format!("ses_01J{run}ZZZZZZZZZZZZZZZZZZZZZ{number}");
+    let launched = |run: &str| {
+        let text = |number: usize| format!("task_id: {}", id(run, number));
+        let result =
+            |number| Block::Result { id: format!("c{number}"), tool: "agent".into(), text: text(number), error: false, images: Vec::new() };
+        Message { role: Role::User, blocks: vec![result(1), result(2)] }
+    };
+    ask(&*model, OLD, &[user("go")]).await.unwrap();
+    for (number, answer) in [(1, "first"), (2, "second")] {
+        assert_eq!(text(ask(&*model, &id("D", number), &[user("dig")]).await), answer);
+    }
+    ask(&*model, OLD, &[user("go"), answered("noted"), launched("D")]).await.unwrap();
+
+    let model = replay(&path, "/old").unwrap().model("scripted/script").unwrap();
+    ask(&*model, NEW, &[user("go")]).await.unwrap();
+    let told = async {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        let hearing = Hearing { says: vec![answered("noted"), launched("E")], waiting: Vec::new(), inside_turn: true };
+        model.hears(&SessionId::new(NEW), &|| hearing.clone())
+    };
+    let (one, two) = (id("E", 1), id("E", 2));
+    let dig = [user("dig")];
+    let (second, first, hears) = tokio::join!(ask(&*model, &two, &dig), ask(&*model, &one, &dig), told);
+    assert_eq!((text(first), text(second), hears), ("first".into(), "second".into(), Hears::Only(Vec::new())));
 }

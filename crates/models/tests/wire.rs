@@ -1,10 +1,14 @@
 //! The clients over a real socket: every way a server or a network can misbehave.
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic like tests")]
 
+#[path = "wire/endings.rs"]
+mod endings;
 #[path = "wire/gemini.rs"]
 mod gemini;
 #[path = "wire/responses.rs"]
 mod responses;
+#[path = "wire/sealed.rs"]
+mod sealed;
 #[path = "wire/server.rs"]
 mod server;
 
@@ -34,7 +38,7 @@ impl Live for Shown {
 }
 
 fn model(url: &str, api: Api) -> Arc<dyn Model> {
-    let prices = Prices { input: 1.0, output: 2.0, cache_read: 0.0, cache_write: 0.0 };
+    let prices = Prices { input: 1.0, output: 2.0, cache_read: 0.0, cache_write: 0.0, ..Prices::default() };
     let facts = FactsOverride { cost: Some(prices), ..FactsOverride::default() };
     let spec = ProviderSpec {
         name: "mock".into(),
@@ -118,7 +122,12 @@ async fn a_good_answer_is_shown_priced_and_asked_for_as_the_api_wants() {
     let reply = model.reply(request(&*model), &shown).await.unwrap();
     let usage = Usage { input: 1000, output: 500, cost_usd: 0.002, ..Usage::default() };
     assert_eq!(reply, Reply { parts: vec![ReplyPart::Text("hello".into())], usage, finish: Finish::Stop });
-    assert_eq!(*shown.0.lock().unwrap(), [Progress::Text("hello".into())]);
+    let counted = |output| Progress::Counted(Usage { input: 1000, output, ..Usage::default() });
+    assert_eq!(
+        *shown.0.lock().unwrap(),
+        [Progress::Begun, counted(1), Progress::Text("hello".into()), counted(500)],
+        "whoever drops it knows what it cost"
+    );
     let received = server.received().remove(0);
     assert!(received.head.starts_with("post /v1/messages http/1.1\r\n"), "{}", received.head);
     for line in [&format!("x-api-key: {KEY}"), "anthropic-version: 2023-06-01", "content-type: application/json", "x-team: blue-team"] {
@@ -126,6 +135,38 @@ async fn a_good_answer_is_shown_priced_and_asked_for_as_the_api_wants() {
     }
     let body: Value = serde_json::from_slice(&received.body).unwrap();
     assert_eq!((&body["model"], &body["messages"][0]["content"][0]["text"]), (&json!("m1"), &json!("hi")));
+}
+
+/// Who waits until a request has been read hears of it with the first event, whatever that is about; comments are none.
+#[tokio::test]
+async fn the_first_byte_of_an_answer_is_told_in_every_protocol() {
+    let rows = [
+        (Api::Anthropic, json!({ "type": "message_start", "message": {} })),
+        (Api::OpenAi, json!({ "choices": [{ "delta": { "role": "assistant", "content": "" }, "finish_reason": null }] })),
+        (Api::OpenAiResponses, json!({ "type": "response.created", "response": {} })),
+        (Api::Gemini, json!({ "responseId": "r" })),
+    ];
+    for (api, first) in rows {
+        for (acts, begun) in
+            [(vec![], 0), (vec![Act::Chunk(format!("data: {first}\n\n").into_bytes()), Act::Wait(Duration::from_secs(5))], 1)]
+        {
+            let comment = vec![stream_head(), Act::Chunk(b": queued\r\n\r\n".to_vec()), Act::Wait(Duration::from_millis(20))];
+            let server = Server::playing([[comment, acts].concat()]).await;
+            let model = model(&server.url, api);
+            let shown = Shown::default();
+            let request = Request { idle_max: Duration::from_millis(300), ..request(&*model) };
+            model.reply(request, &shown).await.unwrap_err();
+            let shown = shown.0.into_inner().unwrap();
+            assert_eq!(shown.iter().filter(|progress| **progress == Progress::Begun).count(), begun, "{api:?}: {shown:?}");
+            assert_eq!(shown[0], Progress::Alive, "{api:?}: {shown:?}");
+        }
+        let document = plain("200 OK", "", "{}");
+        let (server, shown) = (Server::playing([document]).await, Shown::default());
+        let model = model(&server.url, api);
+        // Whatever it is worth, it is an answer.
+        let _ = model.reply(request(&*model), &shown).await;
+        assert_eq!(shown.0.lock().unwrap()[0], Progress::Begun, "{api:?}");
+    }
 }
 
 #[tokio::test]
@@ -208,7 +249,9 @@ async fn what_a_server_repeats_of_headers_and_address_is_struck_out() {
     };
     let model = build(&spec, "m1");
     let error = model.reply(request(&*model), &Shown::default()).await.unwrap_err();
-    assert_eq!(error.words, "HTTP 400 Bad Request; sent [key], [key], [key], [key], [key], Bearer");
+    let refused = format!("HTTP 400 Bad Request; sent [key], [key], [key], [key], [key], Bearer (mock/m1 at {}); ", server.url);
+    assert!(error.words.starts_with(&refused), "{}", error.words);
+    assert!(!error.words.contains("ss-word") && !error.words.contains("query-key-1"), "{}", error.words);
     assert!(!format!("{spec:?}").contains("ss-word") && !format!("{spec:?}").contains("query-key-1"), "{spec:?}");
 }
 
@@ -313,7 +356,7 @@ async fn a_cut_stream_keeps_its_text_and_its_tokens() {
         let server = Server::playing([[beginning("half"), vec![end.clone()]].concat()]).await;
         let error = ask(&server, Api::Anthropic).await.unwrap_err();
         assert_eq!((error.failure, error.partial.as_str(), error.usage.input), (ModelFailure::Cut, "half", 1000), "{end:?}");
-        assert_eq!(error.usage.cost_usd, 0.001002);
+        assert_eq!(error.usage.cost_usd, 0.0, "priced by whoever counts the rest");
     }
 }
 

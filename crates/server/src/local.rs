@@ -2,7 +2,7 @@
 //!
 //! Where nobody runs a session an answer is recorded here, as its owner for one append; nothing is started by that.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use posse_api::{Ask, Client, ClientError, Delivered, Place, Start, concerns, named};
 use posse_engine::{World, read_all, restore};
@@ -198,8 +198,16 @@ impl Client for Local {
     fn asks(&self) -> BoxFuture<'_, Result<Vec<Ask>, ClientError>> {
         Box::pin(async move {
             let mut asks = Vec::new();
+            let mut trees: HashMap<SessionId, Vec<Summary>> = HashMap::new();
             for summary in self.world.log.with_asks().await.map_err(wrong)?.iter().filter(|summary| !summary.asks.is_empty()) {
-                asks.extend(self.asks_of(summary).await?);
+                let open = self.asks_of(summary).await?;
+                // Whoever started a task knows its name.
+                if summary.parent.is_some() && !trees.contains_key(&summary.root) {
+                    let tree = self.world.log.summaries(Some(&summary.root)).await.map_err(wrong)?;
+                    trees.insert(summary.root.clone(), tree);
+                }
+                let tree = trees.get(&summary.root).map_or(&[][..], Vec::as_slice);
+                asks.extend(open.into_iter().map(|ask| ask.named_in(tree)));
             }
             asks.sort_by(|a, b| (a.since, &a.ask).cmp(&(b.since, &b.ask)));
             Ok(asks)

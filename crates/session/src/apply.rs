@@ -100,7 +100,7 @@ impl Session {
                     self.open_round();
                 }
             }
-            Event::TookOver { .. } => self.apply_took_over(record),
+            Event::TookOver { usage, .. } => self.apply_took_over(record, *usage),
             Event::LimitReached { limit, words, .. } => {
                 self.step = None;
                 self.stop_running();
@@ -271,7 +271,8 @@ impl Session {
     }
 
     /// What the lost owner had open: the step is asked again, calls that only read run again.
-    fn apply_took_over(&mut self, record: &Record) {
+    fn apply_took_over(&mut self, record: &Record, usage: Usage) {
+        self.spend(usage);
         self.takeovers = self.takeovers.saturating_add(1);
         if self.step.take().is_some() {
             self.retry.at = Some(record.at);
@@ -298,6 +299,9 @@ impl Session {
             Event::TaskStarted { call, task, round, spawn, wait } => {
                 self.tasks_started += u64::from(*round == 1 && !spawn.internal);
                 self.advice.begin(spawn);
+                if matches!(spawn.purpose, Some(Purpose::Compact { .. })) {
+                    self.compaction.again = false;
+                }
                 let waiting = wait.then(|| Waiter { call: call.clone(), until: None }).into_iter().collect();
                 self.open_task(task, OpenTask { waiting, foreground: *wait, ..OpenTask::new(*round, spawn, record.seq) });
                 self.set(call, CallState::Waiting { task: task.clone() });
@@ -356,8 +360,8 @@ impl Session {
                 (self.retry.kind, self.retry.count) = (None, 0);
             }
             Event::Revoked { ask, .. } => self.grants.retain(|granted| granted.ask != *ask),
-            Event::BroughtHome { task, paths, onto, discarded } if self.brought_home.len() < BROUGHT_HOME_MAX => {
-                self.brought_home.push(crate::words::brought_home(task, paths, onto, *discarded));
+            Event::BroughtHome { task, paths, more, onto, discarded } if self.brought_home.len() < BROUGHT_HOME_MAX => {
+                self.brought_home.push(crate::words::brought_home(task, paths, *more, onto, *discarded));
             }
             Event::Undone { paths, .. } => {
                 let room = UNDONE_MAX.saturating_sub(self.undone.len());

@@ -250,6 +250,8 @@ pub struct TaskReport {
     pub awaited: Vec<(CallId, Text)>,
     /// Of a summary: what users said in that part, as they said it.
     pub verbatim: Text,
+    /// Of a summary: the provider found what was to be summed up too long.
+    pub too_long: bool,
     pub usage: Usage,
     pub effort: Effort,
     /// What is left in its worktree, if it has one.
@@ -326,6 +328,8 @@ pub struct Given<'a> {
     pub fallbacks: &'a [String],
     /// A conversation that is too long is summed up.
     pub compacts: bool,
+    /// What the step in flight has used so far, counted or by estimate: spent, if it is dropped now.
+    pub in_flight: Usage,
 }
 
 impl<'a> Given<'a> {
@@ -344,6 +348,7 @@ impl<'a> Given<'a> {
             looks: false,
             fallbacks: &[],
             compacts: false,
+            in_flight: Usage::default(),
         }
     }
 }

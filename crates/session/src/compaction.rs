@@ -30,7 +30,16 @@ pub struct Compaction {
     pub rounds: u32,
     /// What the last summary reaches to.
     pub tail_from: Seq,
+    /// How often what was to be summed up was too long itself, since it was last made shorter.
+    #[serde(default)]
+    pub shrunk: u32,
+    /// Less of it is to be summed up next.
+    #[serde(default)]
+    pub again: bool,
 }
+
+/// Each attempt is half of the one before: this reaches down to a thirty-second of what was refused.
+const SHRINKS_MAX: u32 = 4;
 
 impl Session {
     /// A summary of this conversation is being written.
@@ -53,7 +62,7 @@ impl Session {
             return None;
         }
         let entry = self.queue.compaction_due(self.answering);
-        (entry.is_some() || self.compaction.overflow.is_some()).then_some(Effect::Compact { entry })
+        (entry.is_some() || self.compaction.overflow.is_some() || self.compaction.again).then_some(Effect::Compact { entry })
     }
 
     /// A provider that finds the conversation too long is asked again once it is shorter.
@@ -76,7 +85,7 @@ impl Session {
     }
 
     pub(crate) fn leave_uncompacted(&self, why: String, took: Option<EntryId>) -> Vec<Event> {
-        let mut events = vec![Event::CompactionFailed { why: clip(why, WORDS_BYTES_MAX) }];
+        let mut events = vec![Event::CompactionFailed { why: clip(why, WORDS_BYTES_MAX), smaller: false }];
         events.extend(unqueued(took));
         events
     }
@@ -94,10 +103,13 @@ impl Session {
                 vec![Event::Compacted { summary: end.said.clone(), tail_from: *tail_from, verbatim: end.verbatim.clone() }]
             }
             Some(Purpose::Compact { .. }) if good => Vec::new(),
+            // Said before, in an append that was torn right after.
+            Some(Purpose::Compact { .. }) if self.compaction.again => Vec::new(),
             Some(Purpose::Compact { .. }) => {
                 let said = end.result.inline().unwrap_or_default();
                 let why = if said.trim().is_empty() { "the summary came out empty" } else { said };
-                self.leave_uncompacted(why.to_owned(), None)
+                let smaller = end.too_long && self.compaction.shrunk < SHRINKS_MAX;
+                vec![Event::CompactionFailed { why: clip(why.to_owned(), WORDS_BYTES_MAX), smaller }]
             }
             Some(_) | None => Vec::new(),
         }
@@ -146,15 +158,19 @@ impl Session {
             Event::Pruned { to } => {
                 self.apply_pruned(seq, *to);
                 // It is shorter: the step is tried again. If that was not enough, it can still be summed up.
-                self.compaction.overflow = None;
+                (self.compaction.overflow, self.compaction.again) = (None, false);
             }
             Event::Compacted { tail_from, .. } => {
                 self.apply_compacted(seq, *tail_from);
                 let rounds = self.compaction.rounds.saturating_add(1);
                 self.compaction = Compaction { rounds, tail_from: *tail_from, ..Compaction::default() };
             }
-            Event::CompactionFailed { why } => {
-                self.compaction.failed = true;
+            Event::CompactionFailed { smaller: true, .. } => {
+                (self.compaction.again, self.compaction.shrunk) = (true, self.compaction.shrunk.saturating_add(1));
+                return;
+            }
+            Event::CompactionFailed { why, .. } => {
+                (self.compaction.failed, self.compaction.again) = (true, false);
                 // What the provider has refused it would refuse again.
                 if let Some(refusal) = self.compaction.overflow.take().filter(|_| self.hold.is_none()) {
                     self.stand_still(Hold::ModelError, How::Failed, &words::unshortened(&refusal, why));

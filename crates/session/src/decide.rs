@@ -20,6 +20,7 @@ use crate::{
     seams::{Finish, Look, ModelFailure},
     state::{CallState, OpenCall, OpenStep, OpenTask, Session},
     text::{Text, clip, one_line},
+    usage::Usage,
     words,
 };
 
@@ -28,6 +29,9 @@ const REPEATS_MAX: u32 = 3;
 
 /// So many failures of any kind in a row are enough, whatever each kind is allowed.
 const RETRIES_MAX: u32 = 20;
+
+/// After so many calls that could not be run, an answer that the limit cuts in the middle of one more is the last.
+const CUTS_MAX: u32 = 2;
 
 /// So many owners may die on a session before it waits for a person.
 const TAKEOVERS_MAX: u32 = 3;
@@ -70,9 +74,11 @@ impl Session {
             Command::Configure { head, model } => self.configure(head, model),
             Command::Say(entry) => self.say(entry, given),
             Command::Answer { ask, answer, by } => self.answer(&ask, answer, by),
-            Command::Interrupt { by, hold, partial } => self.halt(Event::Interrupted { by, hold }, words::INTERRUPTED, partial, by),
+            Command::Interrupt { by, hold, partial } => {
+                self.halt(Event::Interrupted { by, hold }, words::INTERRUPTED, partial, by, given.in_flight)
+            }
             Command::Limit { limit, words, partial, own } => {
-                self.halt(Event::LimitReached { limit, words: words.clone(), own }, &words, partial, By::Kernel)
+                self.halt(Event::LimitReached { limit, words: words.clone(), own }, &words, partial, By::Kernel, given.in_flight)
             }
             Command::Resume { by } if self.hold.is_some() && self.has_more_to_do() => vec![Event::Resumed { by }],
             Command::Resume { .. } => Vec::new(),
@@ -128,7 +134,7 @@ impl Session {
                 error: words::SUPERSEDED.into(),
                 retry_at: Some(given.now),
                 partial: Text::default(),
-                usage: Default::default(),
+                usage: given.in_flight,
             });
         }
         events
@@ -136,6 +142,20 @@ impl Session {
 
     fn take_report(&self, report: Report, given: &Given) -> Vec<Event> {
         match report {
+            Report::Reply { step, parts, calls, usage, finish: Finish::Length, .. }
+                if self.is_at(step) && self.is_stuck_at_limit(&calls) =>
+            {
+                let texts = parts.iter().filter_map(|part| if let Part::Text { text, .. } = part { text.inline() } else { None });
+                let model = self.configured.as_ref().map_or("", |configured| configured.model.as_str());
+                vec![Event::StepFailed {
+                    step,
+                    failure: Some(ModelFailure::BadRequest),
+                    error: words::cut_again(self.misfires.saturating_add(1), model),
+                    retry_at: None,
+                    partial: texts.collect::<String>().into(),
+                    usage,
+                }]
+            }
             Report::Reply { step, mut parts, calls, usage, finish, misshapen } if self.is_at(step) => {
                 if PARTS_MAX < parts.len() {
                     parts.retain(|part| !matches!(part, Part::Call { .. }));
@@ -181,6 +201,12 @@ impl Session {
             }
             Report::Reply { .. } | Report::ModelFailed { .. } | Report::Expanding { .. } | Report::Expanded { .. } => Vec::new(),
         }
+    }
+
+    /// Whether an answer ends in half a call once more, after others that could not be run.
+    fn is_stuck_at_limit(&self, calls: &[Wanted]) -> bool {
+        let is_cut = |input: &str| serde_json::from_str::<serde::de::IgnoredAny>(input).is_err();
+        CUTS_MAX <= self.misfires && calls.last().is_some_and(|last| last.look.is_err() && last.input.inline().is_some_and(is_cut))
     }
 
     /// An answer without its shape is asked for once more; the second is the last.
@@ -391,7 +417,7 @@ impl Session {
             error: words::PUT_DOWN.into(),
             retry_at: Some(given.now),
             partial: Text::default(),
-            usage: Default::default(),
+            usage: given.in_flight,
         };
         open.map(put_down).into_iter().collect()
     }
@@ -454,7 +480,7 @@ impl Session {
     }
 
     /// Ends the turn here: drops the stream, cancels what has not started, tells foreground tasks to stop.
-    fn halt(&self, fact: Event, why: &str, partial: Text, by: By) -> Vec<Event> {
+    fn halt(&self, fact: Event, why: &str, partial: Text, by: By, usage: Usage) -> Vec<Event> {
         let mut fact = fact;
         let mut hold = if let Event::Interrupted { hold, .. } = &fact { *hold } else { Hold::Limit };
         // What the user has stopped stays the user's to lift, whoever stops it again.
@@ -483,14 +509,7 @@ impl Session {
         }
         let mut events = Vec::new();
         if let Some(open) = &self.step {
-            events.push(Event::StepFailed {
-                step: open.step,
-                failure: None,
-                error: why.to_owned(),
-                retry_at: None,
-                partial,
-                usage: Default::default(),
-            });
+            events.push(Event::StepFailed { step: open.step, failure: None, error: why.to_owned(), retry_at: None, partial, usage });
         }
         events.push(fact);
         for open in &self.calls {
@@ -542,7 +561,8 @@ impl Session {
         let mut events = Vec::new();
         let begun = self.calls.iter().filter(|open| matches!(open.state, CallState::Running | CallState::Stopping)).count();
         if self.step.is_some() || 0 < begun {
-            events.push(Event::TookOver { calls: begun as u64 });
+            let usage = if self.step.is_some() { given.in_flight } else { Usage::default() };
+            events.push(Event::TookOver { calls: begun as u64, usage });
         }
         for open in &self.calls {
             let again = open.repeatable && open.state == CallState::Running && open.attempts < ATTEMPTS_MAX;
@@ -586,7 +606,7 @@ impl Session {
                 });
             }
             let fact = Event::Interrupted { by: By::Kernel, hold: Hold::TakeOvers };
-            events.extend(after.halt(fact, words::INTERRUPTED, Text::default(), By::Kernel));
+            events.extend(after.halt(fact, words::INTERRUPTED, Text::default(), By::Kernel, Usage::default()));
         }
         events
     }

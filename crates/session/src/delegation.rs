@@ -112,14 +112,15 @@ impl Session {
         ]
     }
 
-    /// More files than an event holds are left out: the list is for the eye, git has them all.
+    /// More files than an event holds are counted and not named: the list is for the eye, git has them all.
     pub(crate) fn bring_home(&self, task: SessionId, mut paths: Vec<String>, onto: String, discarded: bool) -> Vec<Event> {
-        let mut bytes = 0;
+        let (mut bytes, all) = (0, paths.len());
         paths.retain(|path| {
             bytes += path.len() + 4;
             bytes <= PATHS_BYTES_MAX
         });
-        vec![Event::BroughtHome { task, paths, onto: clip(onto, WORDS_BYTES_MAX), discarded }]
+        let more = (all - paths.len()) as u64;
+        vec![Event::BroughtHome { task, paths, more, onto: clip(onto, WORDS_BYTES_MAX), discarded }]
     }
 
     pub(crate) fn released(&self, task: SessionId, removed: bool, words: String) -> Vec<Event> {

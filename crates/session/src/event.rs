@@ -247,6 +247,9 @@ pub enum Event {
     /// A new owner found work of a lost one. What only reads may run again; the rest is said to be lost.
     TookOver {
         calls: u64,
+        /// What the step of the lost owner may have been billed, by estimate: its input was sent, its answer is unknown.
+        #[serde(default, skip_serializing_if = "Usage::is_nothing")]
+        usage: Usage,
     },
     LimitReached {
         limit: Limit,
@@ -291,6 +294,9 @@ pub enum Event {
         /// The files that changed here.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         paths: Vec<String>,
+        /// So many more changed than an event has room to name.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        more: u64,
         /// The branch it went to, if it did not go into the folder.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         onto: String,
@@ -379,6 +385,9 @@ pub enum Event {
     /// The conversation stays as long as it is.
     CompactionFailed {
         why: String,
+        /// What was to be summed up was itself too long: less of it is tried next.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        smaller: bool,
     },
     /// The session is called so from now on.
     Titled {

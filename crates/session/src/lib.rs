@@ -50,9 +50,9 @@ pub use retry::{WAIT_MAX, retry_after};
 pub use rule::{Decision, Judgement, Reader, Reading, Rule, Rules, Touch, Verdict, judge, key_of, wildcard};
 pub use seams::{
     Append, AppendError, Assemble, Before, Block, BoxFuture, Clock, CommandLine, Delegate, Dispatch, Ended, Errand, Expander, Expansion,
-    Finish, Head, Hook, HookedCall, Inbox, Inquiry, Launch, Lease, LeaseError, Letter, Live, Log, Look, Message, Model, ModelError,
-    ModelFacts, ModelFailure, Needed, Outputs, Ownership, Params, Posted, Process, Progress, ReadError, Reply, ReplyPart, Request, Role,
-    SavedFold, Sent, SpawnError, Stop, TaskEnd, TaskView, Tool, ToolCall, ToolChoice, ToolContext, ToolSpec, Workspace,
+    Finish, Head, Hearing, Hears, Hook, HookedCall, Inbox, Inquiry, Launch, Lease, LeaseError, Letter, Live, Log, Look, Message, Model,
+    ModelError, ModelFacts, ModelFailure, Needed, Outputs, Ownership, Params, Posted, Process, Progress, ReadError, Reply, ReplyPart,
+    Request, Role, SavedFold, Sent, SpawnError, Stop, TaskEnd, TaskView, Tool, ToolCall, ToolChoice, ToolContext, ToolSpec, Workspace,
 };
 pub use state::{
     Announced, Birth, CallOwner, CallState, Configuration, FOLD_VERSION, OpenCall, OpenStep, OpenTask, Retry, Round, Session, StandIn,
@@ -62,4 +62,5 @@ pub use summary::{OpenAsk, SUMMARY_VERSION, Status, Summary, names};
 pub use task::{Effort, FORK, Fork, Forks, Isolation, Purpose, Spawn, To};
 pub use text::{EVENT_BYTES_MAX, INLINE_BYTES_MAX, Text, clip, format_duration};
 pub use usage::{Prices, Usage};
+pub use words::{cut_answer, output_setting};
 pub use worktree::{Left, Worktree};

@@ -13,11 +13,13 @@ use crate::{
 };
 
 /// Leave to begin an effect, from whoever keeps the lanes and the ledger.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Permit {
     pub reserved: Reserved,
     /// The last step at a limit.
     pub closing: bool,
+    /// Of what waits the step takes only these, in this order; without a list what is due.
+    pub takes: Option<Vec<EntryId>>,
 }
 
 impl Session {
@@ -63,6 +65,11 @@ impl Session {
         owed
     }
 
+    /// What the next step may take; what it takes by itself is among it.
+    pub fn waiting_for_step(&self) -> Vec<EntryId> {
+        self.queue.eligible(self.answering).iter().map(|waiting| waiting.id.clone()).collect()
+    }
+
     /// What the kernel adds to the words of the next step.
     pub(crate) fn step_notes(&self, mut notes: Vec<Part>) -> Vec<Part> {
         if self.follow_up {
@@ -94,7 +101,10 @@ impl Session {
                 if permit.closing && !self.only_answers() {
                     notes.push(Part::reminder(words::CLOSING));
                 }
-                let took = self.queue.due(self.answering);
+                let took = match &permit.takes {
+                    Some(takes) => self.queue.chosen(self.answering, takes),
+                    None => self.queue.due(self.answering),
+                };
                 vec![Event::StepStarted { step: *step, took, reserved: permit.reserved, closing: permit.closing, notes }]
             }
             Effect::RunCall { call } => {

@@ -171,30 +171,56 @@ impl Queue {
     /// What the next step takes. Inside a turn everything due at a step boundary steers it; at a turn's start one user's
     /// or agent's entry is answered, or all waiting notices together.
     pub(crate) fn due(&self, inside_turn: bool) -> Vec<EntryId> {
+        fitting(self.ready(inside_turn), inside_turn)
+    }
+
+    /// What the next step may take: anything that is ready, unless the first of it decides who answers.
+    pub(crate) fn eligible(&self, inside_turn: bool) -> Vec<&Waiting> {
+        let mut ready = self.ready(inside_turn);
+        let decides = |waiting: &Waiting| !inside_turn && waiting.begins != Begins::default();
+        match ready.first() {
+            Some(first) if decides(first) => ready.truncate(1),
+            _ => ready.retain(|waiting| !decides(waiting)),
+        }
+        ready
+    }
+
+    /// Of what the next step may take, what somebody has chosen, under the same bounds.
+    pub(crate) fn chosen(&self, inside_turn: bool, chosen: &[EntryId]) -> Vec<EntryId> {
+        let eligible = self.eligible(inside_turn);
+        let found = chosen.iter().filter_map(|id| eligible.iter().find(|waiting| waiting.id == *id).copied());
+        fitting(found.collect(), inside_turn)
+    }
+
+    /// What a step may be about, the most urgent first.
+    fn ready(&self, inside_turn: bool) -> Vec<&Waiting> {
         if !inside_turn && !self.is_ready() {
             return Vec::new();
         }
-        let mut due: Vec<&Waiting> = {
-            // Who is to be answered by another agent begins a turn.
-            let steers =
-                |waiting: &Waiting| waiting.delivery == Delivery::NextStep && !waiting.begins.changes_speaker() && !waiting.begins.compacts;
-            let due = |waiting: &&Waiting| !waiting.typed && (!inside_turn || steers(waiting));
-            self.waiting.iter().filter(due).collect()
-        };
-        due.sort_by_key(|waiting| waiting.priority);
-        let alone = !inside_turn && due.first().is_some_and(|first| !first.source.is_notice());
-        if alone {
-            due.truncate(1);
-        } else if !inside_turn {
-            due.retain(|waiting| waiting.source.is_notice());
-        }
-        let mut bytes = 0;
-        let fits = due.iter().take(STEP_ENTRIES_MAX).take_while(|waiting| {
-            bytes += waiting.bytes;
-            bytes <= STEP_BYTES_MAX || bytes == waiting.bytes
-        });
-        fits.map(|waiting| waiting.id.clone()).collect()
+        // Who is to be answered by another agent begins a turn.
+        let steers =
+            |waiting: &Waiting| waiting.delivery == Delivery::NextStep && !waiting.begins.changes_speaker() && !waiting.begins.compacts;
+        let ready = |waiting: &&Waiting| !waiting.typed && (!inside_turn || steers(waiting));
+        let mut ready: Vec<&Waiting> = self.waiting.iter().filter(ready).collect();
+        ready.sort_by_key(|waiting| waiting.priority);
+        ready
     }
+}
+
+/// What one step takes of these: at a turn's start one that is to be answered, or notices; and no more than fits.
+fn fitting(mut due: Vec<&Waiting>, inside_turn: bool) -> Vec<EntryId> {
+    let alone = !inside_turn && due.first().is_some_and(|first| !first.source.is_notice());
+    if alone {
+        due.truncate(1);
+    } else if !inside_turn {
+        due.retain(|waiting| waiting.source.is_notice());
+    }
+    let mut bytes = 0;
+    let fits = due.iter().take(STEP_ENTRIES_MAX).take_while(|waiting| {
+        bytes += waiting.bytes;
+        bytes <= STEP_BYTES_MAX || bytes == waiting.bytes
+    });
+    fits.map(|waiting| waiting.id.clone()).collect()
 }
 
 /// Which of an entry's parts are run directly, in order.

@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// Raised whenever `apply` or the state changes meaning; a saved fold of another version is no use.
-pub const FOLD_VERSION: u32 = 2;
+pub const FOLD_VERSION: u32 = 3;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Session {
@@ -514,7 +514,8 @@ impl Session {
 
     /// Nothing goes on in here but what runs in the background.
     pub fn only_waits(&self) -> bool {
-        self.step.is_none() && self.calls.is_empty() && !self.wants_step() && !self.wants_expansion() && !self.is_compacting()
+        let sums_up = self.is_compacting() || (self.compaction.again && self.hold.is_none());
+        self.step.is_none() && self.calls.is_empty() && !self.wants_step() && !self.wants_expansion() && !sums_up
     }
 
     pub fn tasks_started(&self) -> u64 {

@@ -273,9 +273,10 @@ impl Summary {
                 self.doing = clip(text.inline().unwrap_or_default().to_owned(), SHOWN_BYTES_MAX);
             }
             Event::Revoked { ask, .. } => self.granted.retain(|granted| granted.ask != *ask),
-            Event::Resumed { .. } | Event::TookOver { .. } => {
-                self.goes_on(record.at);
-                self.in_step = false;
+            Event::Resumed { .. } => self.goes_on_without_step(record.at),
+            Event::TookOver { usage, .. } => {
+                self.usage += *usage;
+                self.goes_on_without_step(record.at);
             }
             Event::Interrupted { hold: Hold::TakeOvers | Hold::ModelError, .. } => self.stands_still(Status::Failed),
             Event::Interrupted { by, .. } => {
@@ -317,6 +318,12 @@ impl Summary {
         if self.status != Status::Running && self.asks.is_empty() {
             self.status = Status::Queued;
         }
+    }
+
+    /// Whoever goes on begins its step anew.
+    fn goes_on_without_step(&mut self, at: Timestamp) {
+        self.goes_on(at);
+        self.in_step = false;
     }
 
     fn goes_on(&mut self, at: Timestamp) {

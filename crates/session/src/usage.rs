@@ -17,6 +17,13 @@ pub struct Usage {
     pub cache_write: u64,
     #[serde(default)]
     pub cost_usd: f64,
+    /// Of all these tokens, those whose price nobody knew: `cost_usd` lacks them.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub unpriced: u64,
+}
+
+fn is_none(count: &u64) -> bool {
+    *count == 0
 }
 
 impl Usage {
@@ -25,10 +32,17 @@ impl Usage {
         [self.output, self.cache_read, self.cache_write].into_iter().fold(self.input, u64::saturating_add)
     }
 
+    pub fn is_nothing(&self) -> bool {
+        *self == Self::default()
+    }
+
     /// The same tokens with their price at these prices. A price that is known already stays: the provider's own bill counts.
     pub fn priced(self, prices: &Prices) -> Self {
         if 0.0 < self.cost_usd {
             return self;
+        }
+        if prices.unknown {
+            return Self { unpriced: self.tokens(), ..self };
         }
         let cost = self.input as f64 * prices.input
             + self.output as f64 * prices.output
@@ -46,6 +60,7 @@ impl AddAssign for Usage {
         self.cache_read = self.cache_read.saturating_add(more.cache_read);
         self.cache_write = self.cache_write.saturating_add(more.cache_write);
         self.cost_usd += more.cost_usd;
+        self.unpriced = self.unpriced.saturating_add(more.unpriced);
     }
 }
 
@@ -60,4 +75,13 @@ pub struct Prices {
     pub cache_read: f64,
     #[serde(default)]
     pub cache_write: f64,
+    /// Nobody knows what it costs. That is not the same as free, and the numbers above say nothing then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unknown: bool,
+}
+
+impl Prices {
+    pub fn unknown() -> Self {
+        Self { unknown: true, ..Self::default() }
+    }
 }

@@ -13,6 +13,26 @@ pub(crate) const SUPERSEDED: &str = "a more urgent message arrived";
 pub(crate) const STEPS_USED_UP: &str = "The step limit is used up; no more tools can be called.";
 pub(crate) const MISFIRES: &str = "Several calls in a row could not be understood. Stop, read the tool's parameters again, and either send one valid call or answer in words.";
 
+/// The setting that says how long an answer of a model may be.
+pub fn output_setting(model: &str) -> String {
+    let (provider, model) = model.split_once('/').unwrap_or(("PROVIDER", model));
+    format!("`provider.{provider}.models.{model}.output`")
+}
+
+/// Of an answer that is there, and not whole.
+pub fn cut_answer(model: &str) -> String {
+    format!("the answer was cut off at the model's limit of output tokens, so its end is missing; {} sets the limit", output_setting(model))
+}
+
+/// A model that writes too much again and again, and is not helped by being told.
+pub(crate) fn cut_again(calls: u32, model: &str) -> String {
+    let setting = output_setting(model);
+    format!(
+        "the answer was cut off at the model's limit of output tokens in the middle of a call; {calls} calls in a row could not be run. \
+         {setting} sets the limit"
+    )
+}
+
 /// Said to the model when a turn that was ended from outside goes on.
 pub(crate) const RESUMED: &str =
     "The turn was interrupted before it was finished, and is now resumed. Go on from where it stopped; check what is already done.";
@@ -23,15 +43,16 @@ pub(crate) const FOLLOW_UP: &str = "Summarize the task tool output above and con
 /// Files named in a note.
 const PATHS_NAMED_MAX: usize = 20;
 
-/// What the user did with the work of a task.
-pub(crate) fn brought_home(task: &SessionId, paths: &[String], onto: &str, discarded: bool) -> String {
+/// What the user did with the work of a task; so many more files changed than there are paths.
+pub(crate) fn brought_home(task: &SessionId, paths: &[String], more: u64, onto: &str, discarded: bool) -> String {
     if discarded {
         return format!("The user has thrown away the worktree of task {task} and everything in it.");
     }
     let mut named: Vec<&str> = paths.iter().take(PATHS_NAMED_MAX).map(String::as_str).collect();
-    let more = format!("and {} more", paths.len().saturating_sub(PATHS_NAMED_MAX));
-    if PATHS_NAMED_MAX < paths.len() {
-        named.push(&more);
+    let all = more.saturating_add(paths.len() as u64);
+    let rest = format!("and {} more ({all} files in all)", all - named.len() as u64);
+    if (named.len() as u64) < all {
+        named.push(&rest);
     }
     match onto {
         "" => format!(

@@ -76,6 +76,40 @@ fn a_turn_that_stays_too_long_says_why() {
     );
 }
 
+/// CC-compaction: what is to be summed up may be too long itself. Then less of it is tried, a few times.
+#[test]
+fn a_summary_of_too_much_is_tried_with_less() {
+    const REFUSED: &str = "compacts; say; step; fail too_long; compact; unsummed too_long";
+    let again = |times: usize| format!("{REFUSED}{}", "; compact; unsummed too_long".repeat(times));
+    let rows = [
+        (again(0), "owed: compact | round 1 open"),
+        (again(3), "owed: compact | round 1 open"),
+        (again(4), "owed: conclude 1 | held: model_error | round 1 open"),
+        (format!("{REFUSED}; compact"), "owed: watch s2/1 | round 1 open"),
+        (format!("{REFUSED}; compact; summed all"), "owed: model 1 @0 | round 1 open"),
+        // Any other failure is the last.
+        (format!("{REFUSED}; compact; unsummed"), "owed: conclude 1 | held: model_error | round 1 open"),
+        (format!("{REFUSED}; uncompacted nothing more"), "owed: conclude 1 | held: model_error | round 1 open"),
+        (format!("{REFUSED}; prune 3"), "owed: model 1 @0 | round 1 open"),
+        // Somebody's words begin anew; who is held is left alone.
+        (format!("{REFUSED}; esc"), "owed: conclude 1 | held: esc | round 1 open"),
+        // A wish is served in the end, and its round is not over before.
+        ("say compact; compact; unsummed too_long".to_owned(), "owed: compact | round 1 open"),
+        ("say compact; compact; unsummed too_long; compact; summed all".to_owned(), "owed: conclude 1 | round 1 open"),
+    ];
+    for (story, state) in rows {
+        assert_eq!(Play::of(&story).state(), state, "{story}");
+    }
+    // Told again after a torn append, it counts once.
+    let whole = Play::of(REFUSED);
+    assert_eq!(whole.last_facts(), "tries less: its model is gone, s1/1 failed to nobody");
+    let mut play = Play::of("");
+    play.log = whole.log[..whole.log.len() - 1].to_vec();
+    play.session = Session::fold(SessionId::new("ses_0"), &play.log);
+    play.run("takeover; unsummed too_long");
+    assert_eq!((play.last_facts().as_str(), play.session.compaction().shrunk), ("s1/1 failed to nobody", 1));
+}
+
 /// CC-compaction: the user asks for a summary, at rest and in a turn.
 #[test]
 fn a_wish_for_a_summary_is_served_before_anything_else_is_said() {
@@ -204,7 +238,10 @@ fn a_title_changes_the_title_alone() {
 fn stretches(length: u64, edits: &[(u64, Event)]) -> Vec<String> {
     let mut session = Session::new(SessionId::new("ses_0"));
     for seq in 1..=length {
-        let event = edits.iter().find(|(at, _)| *at == seq).map_or(Event::TookOver { calls: 0, usage: Default::default() }, |(_, event)| event.clone());
+        let event = edits
+            .iter()
+            .find(|(at, _)| *at == seq)
+            .map_or(Event::TookOver { calls: 0, usage: Default::default() }, |(_, event)| event.clone());
         session.apply(&record(seq, event));
     }
     shown(&session.segments())
@@ -275,7 +312,7 @@ fn pruned_and_compacted_edit_the_list_of_stretches() {
             &["ses_0 11-12", "ses_0 8-9", "ses_0 10-11", "ses_0 12-20"],
         ),
         ("a fork, reverted", vec![(2, forked()), (10, Event::Reverted { to: 6 })], &["ses_9 2-7", "ses_0 2-6", "ses_0 10-20"]),
-        ("an attempt that failed", vec![(10, Event::CompactionFailed { why: "x".into() })], &["ses_0 0-20"]),
+        ("an attempt that failed", vec![(10, Event::CompactionFailed { why: "x".into(), smaller: false })], &["ses_0 0-20"]),
     ];
     for (name, edits, expected) in rows {
         assert_eq!(stretches(20, edits), *expected, "{name}");
@@ -287,7 +324,10 @@ fn a_summary_is_of_everything_up_to_its_tail() {
     let until = |edits: &[(u64, Event)], tail_from| {
         let mut session = Session::new(SessionId::new("ses_0"));
         for seq in 1..=20 {
-            let event = edits.iter().find(|(at, _)| *at == seq).map_or(Event::TookOver { calls: 0, usage: Default::default() }, |(_, event)| event.clone());
+            let event = edits
+                .iter()
+                .find(|(at, _)| *at == seq)
+                .map_or(Event::TookOver { calls: 0, usage: Default::default() }, |(_, event)| event.clone());
             session.apply(&record(seq, event));
         }
         shown(&session.segments_until(tail_from))

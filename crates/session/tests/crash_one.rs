@@ -361,7 +361,7 @@ fn stopped_in_background() -> Vec<Scenario> {
 fn too_long() -> Vec<Scenario> {
     use ModelFailure::TooLong;
     use Say::{After, Calls, Done};
-    use Shortening::{Cannot, Fails, Prunes};
+    use Shortening::{Cannot, Fails, Prunes, TooMuch};
     const ROLLING: &[Say] = &[Calls(&[("touch", "1")]), After(1, TooLong, &[("touch", "2")]), Done];
     let full =
         |name, letters| Scenario { full_at: Some(1), ..plain(name, &[Calls(&[("touch", "1")]), Calls(&[("read", "2")]), Done], letters) };
@@ -373,6 +373,24 @@ fn too_long() -> Vec<Scenario> {
         Scenario { shortening: Prunes, ..full("the run leaves out what calls printed", vec![go()]) },
         Scenario { shortening: Fails, ..full("the run would sum it up, and that fails", vec![go()]) },
         refused("the provider refuses it, and it is summed up", Shortening::Sums),
+        refused("the provider refuses it, and half of it too before a part is summed up", TooMuch(2)),
+        let_go_on("the provider refuses it, and every part of it too", TooMuch(9)),
+        Scenario { shortening: TooMuch(1), ..full("the run would sum it up, and it takes two attempts", vec![go()]) },
+        Scenario {
+            shortening: TooMuch(2),
+            ..full("words come between two attempts", vec![go(), tell(("compaction_failed", 1), |_| user("two"))])
+        },
+        Scenario {
+            shortening: TooMuch(2),
+            ..full(
+                "Esc in the second attempt, then a resume",
+                vec![
+                    go(),
+                    tell(("compaction_failed", 1), |session| interrupt(session, Hold::Esc, Session::is_compacting)),
+                    tell(("interrupted", 1), |session| session.hold().map(|_| Command::Resume { by: By::User })),
+                ],
+            )
+        },
         refused("the provider refuses it, and outputs are left out", Prunes),
         let_go_on("the provider refuses it, and nobody can sum it up", Fails),
         let_go_on("the provider refuses it, and there is nothing to leave out", Cannot),
@@ -435,7 +453,7 @@ fn please_sum_up(id: &str) -> Option<Command> {
 /// Conversations that the user wants summed up.
 fn summed_up_by_wish() -> Vec<Scenario> {
     use Say::{Calls, Done};
-    use Shortening::{Cannot, Fails, Sums};
+    use Shortening::{Cannot, Fails, Sums, TooMuch};
     const TWO_TURNS: &[Say] = &[Calls(&[("touch", "1")]), Done, Done];
     let at_rest = |name, shortening| {
         let letters = vec![go(), tell(("ended", 1), |_| please_sum_up("sum")), tell(("ended", 2), |_| user("two"))];
@@ -449,6 +467,8 @@ fn summed_up_by_wish() -> Vec<Scenario> {
         at_rest("the user wants a summary at rest", Sums),
         at_rest("the user wants a summary at rest, and it fails", Fails),
         at_rest("the user wants a summary at rest of nothing", Cannot),
+        at_rest("the user wants a summary at rest, and it takes two attempts", TooMuch(1)),
+        inside("the user wants a summary in a turn, and it takes three attempts", TooMuch(2)),
         inside("the user wants a summary in a turn", Sums),
         inside("the user wants a summary in a turn, and it fails", Fails),
         inside("the user wants a summary in a turn of nothing", Cannot),

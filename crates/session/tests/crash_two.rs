@@ -223,6 +223,7 @@ impl<'a> World<'a> {
             looks: false,
             fallbacks: &[],
             compacts: true,
+            in_flight: Default::default(),
         };
         let mut draft = self.nodes[at].session.draft(BatchId::new(self.ids.fresh("evt_")), Timestamp(0));
         for command in commands {

@@ -155,6 +155,7 @@ fn given(play: &Play) -> posse_session::Given<'_> {
         looks: false,
         fallbacks: &[],
         compacts: true,
+        in_flight: Default::default(),
     }
 }
 

@@ -162,3 +162,20 @@ fn reservations_of_others_are_waited_for() {
         assert_eq!(admitted(standing), expected, "{standing:?}");
     }
 }
+
+/// An unknown price is not the same as none: tokens without a price are told as such, also in sums.
+#[test]
+fn what_nobody_knows_the_price_of_is_not_told_as_free() {
+    let used = Usage { input: 100, output: 20, ..Usage::default() };
+    let unknown = used.priced(&Prices::unknown());
+    assert_eq!((unknown.cost_usd, unknown.unpriced), (0.0, 120));
+    assert_eq!(unknown.priced(&Prices::unknown()), unknown, "priced twice is priced once");
+    assert_eq!(used.priced(&FREE), used);
+    let billed = Usage { cost_usd: 0.5, ..used };
+    assert_eq!(billed.priced(&Prices::unknown()), billed, "the provider's own bill is known");
+    let mut sum = used.priced(&PRICES);
+    sum += unknown;
+    assert_eq!((sum.cost_usd, sum.unpriced, sum.tokens()), (0.0006, 120, 240));
+    // What is known looks as it always did.
+    assert_eq!(serde_json::to_string(&used).unwrap(), r#"{"input":100,"output":20,"cache_read":0,"cache_write":0,"cost_usd":0.0}"#);
+}

@@ -437,7 +437,10 @@ fn very_many_files_that_come_home_are_not_all_named() {
         play.decide(Command::BringHome { task, paths: paths.clone(), onto, discarded: false });
         let size = serde_json::to_string(&play.facts[0]).expect("json").len();
         assert!(size <= EVENT_BYTES_MAX, "{size} bytes");
+        let Event::BroughtHome { paths: named, more, .. } = &play.facts[0] else { panic!("{:?}", play.facts) };
+        assert_eq!(named.len() as u64 + more, 5_000, "how many there were is known");
     }
     play.run("conclude; say; step");
-    let [Event::StepStarted { .. }] = &play.facts[..] else { panic!("{:?}", play.facts) };
+    let [Event::StepStarted { notes, .. }] = &play.facts[..] else { panic!("{:?}", play.facts) };
+    assert!(format!("{notes:?}").contains("and 4980 more (5000 files in all)"), "{notes:?}");
 }

@@ -8,10 +8,12 @@
 mod error;
 mod memory;
 mod outputs;
+mod process;
 mod ready;
 mod sqlite;
 
 pub use error::OpenError;
 pub use memory::{Fault, Memory};
 pub use outputs::Outputs;
-pub use sqlite::{Backup, BackupError, Salvaged, Sqlite};
+pub use process::{has_written, met_damage, settle};
+pub use sqlite::{Backup, BackupError, Damaged, Salvaged, Sqlite};

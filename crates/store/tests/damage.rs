@@ -16,7 +16,7 @@ use std::{
 };
 
 use posse_session::{Event, Hash, Inbox, Lease, Log, ReadError, Record, Session, SessionId};
-use posse_store::{OpenError, Salvaged, Sqlite};
+use posse_store::{Damaged, OpenError, Salvaged, Sqlite};
 use rusqlite::Connection;
 
 use support::{Owner, blob, created, id, letter, queued, read_all, step};
@@ -417,4 +417,91 @@ async fn a_root_whose_row_is_gone_is_known_by_its_first_event() {
     assert_eq!(read_all(&store, "ses_00").await, whole.sessions["ses_00"]);
     assert!(matches!(read_all(&store, "ses_00").await[0].event, Event::Created { .. }));
     assert_eq!(store.take(&SessionId::new("ses_00")).await.unwrap().root, id("ses_00"));
+}
+
+/// The frames of a log: where each begins, and whether it ends a transaction.
+fn frames(log: &[u8]) -> Vec<(usize, bool)> {
+    let own = |at: &usize| log[at + 8..at + 16] == log[16..24];
+    let starts = (32..log.len() - PAGE).step_by(24 + PAGE).take_while(own);
+    starts.map(|at| (at, log[at + 4..at + 8] != [0; 4])).collect()
+}
+
+/// SQLite drops what comes after a hurt frame and says nothing, and all of it after a hurt header.
+#[tokio::test]
+async fn a_log_that_is_hurt_is_put_aside_told_and_read_behind_the_damage() {
+    let whole = whole().await;
+    let log = whole.files[1].1.clone();
+    let frames = frames(&log);
+    let middle = frames[frames.len() / 2].0;
+    let mut chance = Chance(3);
+    let noise: Vec<u8> = (0..24 + PAGE).map(|_| chance.below(256) as u8).collect();
+    // What is hurt, from where to where, and how many of the eleven sessions come through whole.
+    let places = [
+        ("the header", 0, 32, 11),
+        ("the words of the header alone", 0, 12, 11),
+        ("the first frame", 32, 32 + 24 + PAGE, 9),
+        ("the header and the first frame", 0, 32 + 24 + PAGE, 9),
+        ("a frame in the middle", middle, middle + 24 + PAGE, 10),
+        ("the page of a frame in the middle", middle + 24, middle + 24 + PAGE, 10),
+        ("one byte in the middle", middle + 1_000, middle + 1_001, 10),
+    ];
+    for (what, start, end, least) in places {
+        let folder = whole.folder(|_, log| log[start..end].iter_mut().zip(&noise).for_each(|(byte, noise)| *byte ^= noise | 1));
+        let hurt = fs::read(folder.path().join("posse.db-wal")).unwrap();
+        let after = live_with(folder.path(), &whole, what).await.unwrap();
+        let [told] = &after.reports[..] else { panic!("{what}: {after:?}") };
+        assert_eq!(told.damaged, Damaged::Log, "{what}");
+        let words = told.to_string();
+        assert!(words.contains("write-ahead log") && words.contains("posse.db.broken-"), "{what}: {words}");
+        let kept = fs::read(format!("{}-wal", told.broken.display())).unwrap();
+        assert!(kept == hurt, "{what}: the log is kept as it was");
+        let came = whole.sessions.iter().filter(|(root, records)| after.sessions.get(*root) == Some(&records.len())).count();
+        assert!(least <= came, "{what}: {came} sessions came through: {words}");
+        assert!(came == whole.sessions.len() || !told.cut.is_empty() || !told.lost.is_empty(), "{what}: what is missing is told: {words}");
+    }
+}
+
+/// After a power loss the last transaction may be torn anywhere, and older frames may stand behind it. Nobody was promised it.
+#[tokio::test]
+async fn a_torn_end_of_a_log_is_no_damage() {
+    let whole = whole().await;
+    let log = whole.files[1].1.clone();
+    let frames = frames(&log);
+    let last = frames[..frames.len() - 1].iter().rposition(|(_, commits)| *commits).unwrap() + 1;
+    assert!(frames.last().unwrap().1 && last < frames.len(), "the last transaction has frames of its own");
+    for (at, _) in &frames[last..] {
+        for torn in [*at, at + 24, at + 24 + PAGE / 2] {
+            let folder = whole.folder(|_, log| log[torn..torn + 512].fill(0));
+            assert!(Sqlite::open(folder.path()).unwrap().salvaged().is_none(), "torn at {torn}");
+            let folder = whole.folder(|_, log| log.truncate(torn));
+            assert!(Sqlite::open(folder.path()).unwrap().salvaged().is_none(), "cut at {torn}");
+        }
+    }
+    // A log that was begun anew over an old one.
+    let folder = whole.folder(|_, _| {});
+    raw(folder.path()).execute_batch("PRAGMA wal_autocheckpoint = 0; PRAGMA wal_checkpoint(RESTART)").unwrap();
+    assert!(Sqlite::open(folder.path()).unwrap().salvaged().is_none());
+}
+
+/// Before anything was moved into the database it is one page that says nothing: without its log it looks new.
+#[tokio::test]
+async fn a_log_that_is_gone_is_told_where_there_were_sessions() {
+    let (folder, new, lost) = (quick_folder(), quick_folder(), quick_folder());
+    let store = Sqlite::open(folder.path()).unwrap();
+    let mut owner = Owner::of(&store, "ses_gone").await;
+    owner.append(vec![created("ses_gone"), queued("dear to me")]).await;
+    for folder_without_log in [&new, &lost] {
+        fs::copy(folder.path().join("posse.db"), folder_without_log.path().join("posse.db")).unwrap();
+        fs::create_dir(folder_without_log.path().join("locks")).unwrap();
+    }
+    // So it may also lie there when it is new, and somebody was killed.
+    assert!(Sqlite::open(new.path()).unwrap().salvaged().is_none());
+    fs::copy(folder.path().join("locks/ses_gone.lock"), lost.path().join("locks/ses_gone.lock")).unwrap();
+    let mended = Sqlite::open(lost.path()).unwrap();
+    let told = mended.salvaged().unwrap();
+    assert_eq!((told.damaged, &told.traces[..]), (Damaged::LogGone, &["ses_gone".to_owned()][..]));
+    let words = told.to_string();
+    assert!(words.contains("is gone") && words.contains("nothing was found of: ses_gone") && words.contains("broken-"), "{words}");
+    drop(mended);
+    assert!(Sqlite::open(lost.path()).unwrap().salvaged().is_none(), "it is told once");
 }

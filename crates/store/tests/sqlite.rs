@@ -368,3 +368,33 @@ async fn what_is_removed_is_gone_from_the_disk() {
     store.remove(&owner.owned).await.unwrap();
     assert_eq!(found(), 0);
 }
+
+/// At rest everything is in the database: its log is the part that damage in one place can take with it as a whole.
+#[tokio::test]
+async fn the_end_of_a_handle_moves_its_log_into_the_database() {
+    let folder = tempfile::tempdir().unwrap();
+    let (database, log) = (folder.path().join("posse.db"), folder.path().join("posse.db-wal"));
+    let length = |path: &std::path::Path| std::fs::metadata(path).map_or(0, |file| file.len());
+    let reader = raw(folder.path());
+    let store = Sqlite::open(folder.path()).unwrap();
+    let mut owner = Owner::of(&store, "ses_1").await;
+    owner.append(vec![created("ses_1"), queued("kept")]).await;
+    // Somebody who reads keeps it from being emptied, and is not waited for.
+    reader.execute_batch("BEGIN; SELECT count(*) FROM events").unwrap();
+    owner.append(vec![queued("more")]).await;
+    assert!(0 < length(&log));
+    drop(owner);
+    drop(store);
+    let store = Sqlite::open(folder.path()).unwrap();
+    assert_eq!(read_all(&store, "ses_1").await.len(), 3);
+    reader.execute_batch("COMMIT").unwrap();
+    Owner::of(&store, "ses_1").await.append(vec![queued("and more")]).await;
+    drop(store);
+    let begun = std::time::Instant::now();
+    while 0 < length(&log) {
+        assert!(begun.elapsed() < std::time::Duration::from_secs(10), "{} bytes are left in the log", length(&log));
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    assert!(4096 < length(&database));
+    assert_eq!(read_all(&Sqlite::open(folder.path()).unwrap(), "ses_1").await.len(), 4);
+}

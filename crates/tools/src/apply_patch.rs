@@ -24,7 +24,7 @@ use crate::{
     judged::Judged,
     paths::{Place, trouble},
     private::Private,
-    text::{small, title},
+    text::{count, small, title},
 };
 
 const PATCH_TEXT: Parameter = Parameter::new("patchText", &["patch", "input", "diff"]);
@@ -215,7 +215,7 @@ impl Desk<'_> {
             )),
             Wants::Add(lines) => {
                 file.now = Some(lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect::<String>().into_bytes());
-                file.words = format!("Added {name} ({} lines)", lines.len());
+                file.words = format!("Added {name} ({})", count(lines.len() as u64, "line"));
                 Ok(())
             }
             _ if file.now.is_none() => Err(trouble(&step.place, &std::io::ErrorKind::NotFound.into())),

@@ -26,7 +26,7 @@ use crate::{
     judged::Judged,
     paths::{Place, trouble},
     private::Private,
-    text::{small, title},
+    text::{count, small, title},
 };
 
 /// Texts that are compared for a diff; of larger ones there is none.
@@ -133,7 +133,7 @@ pub(crate) fn edit(
 
 fn done(place: &Place, before: Option<&str>, changes: &[Changed], after: &str) -> Outcome {
     let output = match (before, changes) {
-        (None, _) => format!("Created {} ({} lines).", place.name, after.lines().count()),
+        (None, _) => format!("Created {} ({}).", place.name, count(after.lines().count() as u64, "line")),
         (_, [only]) => format!("Edited {} {}.\n{}", place.name, only.place(), only.shown()),
         (_, several) => {
             let each = several.iter().enumerate().map(|(nth, change)| format!("Edit {} {}.\n{}", nth + 1, change.place(), change.shown()));

@@ -1,6 +1,6 @@
 //! The environment of every tool process: built from an allow list, never inherited.
 //!
-//! What is not named here stays outside: provider keys, `GIT_*`, `LD_*`, `BASH_ENV`, agents' sockets. A variable that a
+//! What is not named here stays outside: provider keys, `GIT_*` but for who makes commits, `LD_*`, `BASH_ENV`, agents' sockets. A variable that a
 //! build really needs is added to the list, with the program that reads it in mind.
 
 /// Variables that say who and where the user is, and where toolchains live.
@@ -19,6 +19,11 @@ const ALLOWED: &[&str] = &[
     "TZ",
     "TMPDIR",
     "CI",
+    // Who makes commits. Of git's own variables only these: they start and lead to nothing.
+    "GIT_AUTHOR_NAME",
+    "GIT_AUTHOR_EMAIL",
+    "GIT_COMMITTER_NAME",
+    "GIT_COMMITTER_EMAIL",
     // Toolchains.
     "CARGO_HOME",
     "CARGO_TARGET_DIR",
@@ -220,6 +225,13 @@ mod tests {
             for name in *names {
                 assert_eq!(inside(wanted.clone().into_iter().chain([named(name, "evil")])), expected, "{why}: {name}");
             }
+        }
+    }
+
+    #[test]
+    fn who_makes_commits_is_known_inside() {
+        for name in ["GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL"] {
+            assert!(from_variables([(name.to_owned(), "t".to_owned())].into_iter()).contains(&(name.into(), "t".into())), "{name}");
         }
     }
 

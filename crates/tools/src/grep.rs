@@ -238,8 +238,13 @@ fn shown(wanted: &Wanted, searched: &Searched) -> Outcome {
     let found = if wanted.mode == Mode::Lines { matches } else { files.len() as u64 };
     let least = if wanted.plan.total_max <= matches { "at least " } else { "" };
     if shown < found {
-        let what = if wanted.mode == Mode::Lines { "matches" } else { "files" };
-        output.push_str(&format!("\n({least}{} more {what} are not shown; narrow the pattern, the path or include)", found - shown));
+        let what = match (wanted.mode == Mode::Lines, found - shown) {
+            (true, 1) => "match is",
+            (true, _) => "matches are",
+            (false, 1) => "file is",
+            (false, _) => "files are",
+        };
+        output.push_str(&format!("\n({least}{} more {what} not shown; narrow the pattern, the path or include)", found - shown));
     }
     if wanted.mode == Mode::Count && 1 < found {
         output.push_str(&format!("\n({least}{matches} matches in {found} files)"));

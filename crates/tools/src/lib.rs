@@ -63,7 +63,7 @@ pub use text::{Capped, cap, cap_to_spool, clean};
 pub use workspace::LocalWorkspace;
 pub use worktree::{
     After, Conflict, ConflictKind, Diff, DiffFile, FileStatus, Hunk, Leftover, LeftoverKind, Making, MergeError, Merged, MergedFile, Onto,
-    Presence, Provenance, Worktrees, Written,
+    Order, Presence, Provenance, Worktrees, Written,
 };
 
 /// The built-in tools, sorted by name so that the head of a request never changes by chance.

@@ -122,7 +122,8 @@ fn show(place: &Place, left_out: &Override, project: &Path, walk: &mut Walk<'_>,
         page.output.push_str("  (empty, or everything in it is left out)\n");
     }
     if page.unopened != 0 {
-        page.output.push_str(&format!("({} folders marked … were not opened; call list with their path)\n", page.unopened));
+        let (folders, their) = if page.unopened == 1 { ("folder marked … was", "its") } else { ("folders marked … were", "their") };
+        page.output.push_str(&format!("({} {folders} not opened; call list with {their} path)\n", page.unopened));
     }
     page.output.push_str(&walk.walked.note());
     let metadata = json!({"count": page.lines, "truncated": page.unopened != 0});

@@ -333,7 +333,8 @@ fn show_directory(place: &Place, entries: fs::ReadDir, stopped: &dyn Fn() -> boo
     }
     names.sort();
     names.truncate(ENTRIES_MAX);
-    let mut output = format!("{} is a directory with {least}{total} entries:\n{}", place.name, names.join("\n"));
+    let entries = if total == 1 { "entry" } else { "entries" };
+    let mut output = format!("{} is a directory with {least}{total} {entries}:\n{}", place.name, names.join("\n"));
     if names.len() < total {
         output.push_str(&format!("\n({} more; use glob or list to see them)", total - names.len()));
     }

@@ -12,12 +12,16 @@ mod files;
 mod git;
 mod inner;
 mod judging;
+mod listing;
 mod parse;
 mod places;
 mod programs;
+mod reach;
+mod readers;
 mod repository;
 mod scan;
 mod scripts;
+mod shapes;
 mod urls;
 mod variables;
 mod walk;
@@ -28,7 +32,9 @@ use std::path::PathBuf;
 
 use judging::Judge;
 pub(crate) use judging::outside_touch;
+pub(crate) use places::without_classes;
 use posse_session::{AskedFor, Rules, Touch, Verdict};
+pub(crate) use programs::is_installed;
 pub(crate) use repository::{Does, RepositoryUse};
 
 /// Longer than any line written by hand; a longer one is only searched for what is denied.
@@ -79,6 +85,8 @@ pub struct ShellVerdict {
 pub struct Files {
     pub named: Vec<String>,
     pub written: Vec<String>,
+    /// Given to a program that is not known to leave them alone.
+    pub handed: Vec<String>,
 }
 
 /// Judges a line by the rules whose key matches `bash`.

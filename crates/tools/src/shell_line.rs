@@ -6,6 +6,7 @@
 //! In a linked worktree what git does to branches, settings and objects is done to the repository it was made from: that
 //! is a folder outside, whichever words say so.
 
+mod globs;
 mod repository;
 
 use std::path::{Path, PathBuf};
@@ -15,7 +16,7 @@ use posse_session::{Decision, Judgement, Reading, Rule, Rules, Touch, Verdict, W
 use crate::{
     paths::{is_secret, name_in, real, tidy},
     protected::is_protected,
-    shell::{Files, Surroundings, judge_shell, outside_touch},
+    shell::{Files, Surroundings, is_installed, judge_shell, outside_touch},
 };
 
 #[derive(Debug)]
@@ -35,8 +36,15 @@ impl ShellLine {
         let everything = Rule { key: "*".into(), pattern: "*".into(), action: Verdict::Allow, origin: String::new() };
         let found = judge_shell(command, &Rules(vec![everything]), &surroundings);
         let (mut touches, mut files) = (found.touches, found.files);
+        add_expanded(&mut touches, &mut files, command, workspace.root());
         add_linked(&mut touches, &mut files, workspace.root());
         touches.extend(repository::shared(&found.repository, workspace.root()).iter().map(|path| outside_touch(path)));
+        for pattern in repository::reached(&found.repository, workspace.root()) {
+            let reached = Touch::new("external_directory", pattern);
+            if !touches.contains(&reached) {
+                touches.push(reached);
+            }
+        }
         let guarded = |path: &&String| workspace.is_guarded(Path::new(path));
         touches.extend(files.written.iter().filter(guarded).map(|path| Touch::new("protected", path)));
         Self { command: command.to_owned(), surroundings, touches, files }
@@ -51,11 +59,30 @@ impl ShellLine {
     fn denied_file(&self, rules: &Rules) -> Option<Decision> {
         let named = self.files.named.iter().map(|path| (Touch::new("read", path), false));
         let written = self.files.written.iter().map(|path| (Touch::new("edit", path), true));
+        // Who is given a file need not change it: only a rule that names files is about it.
+        let handed = self.files.handed.iter().map(|path| (Touch::new("edit", path), false));
         let denies = |(touch, all): (Touch, bool)| {
             let rule = rules.matching(&touch)?;
             (rule.action == Verdict::Deny && (all || rule.pattern != "*")).then(|| rules.judge(&touch))
         };
-        named.chain(written).find_map(denies)
+        named.chain(written).chain(handed).find_map(denies)
+    }
+}
+
+/// Names with wildcards are also the names that they stand for when the line is judged. Where that is more than can be looked at, the line asks as
+/// if it went outside.
+fn add_expanded(touches: &mut Vec<Touch>, files: &mut Files, command: &str, root: &Path) {
+    // A wildcard over links to what the system has installed, as in `ls .venv/bin/*`, reads nothing of anybody's.
+    let installed = |name: &String| real(&root.join(name)).is_ok_and(|target| !target.starts_with(root) && is_installed(&target));
+    for (names, write) in [(&mut files.named, false), (&mut files.written, true), (&mut files.handed, true)] {
+        let found = globs::expanded(names.iter(), root, command);
+        let unseen = Touch::new("external_directory", format!("wildcards in `{command}` stand for more files than can be looked at"));
+        if found.cut && !touches.contains(&unseen) {
+            touches.push(unseen);
+        }
+        let new = found.names.into_iter().filter(|name| !names.contains(name) && (write || !installed(name)));
+        let new = new.collect::<Vec<_>>();
+        names.extend(new);
     }
 }
 
@@ -69,7 +96,7 @@ fn add_linked(touches: &mut Vec<Touch>, files: &mut Files, root: &Path) {
                 continue;
             }
             let leads_to = name_in(root, &target);
-            if !target.starts_with(root) {
+            if !target.starts_with(root) && !touches.contains(&outside_touch(&target)) {
                 touches.push(outside_touch(&target));
             }
             if is_secret(&leads_to) {
@@ -83,6 +110,7 @@ fn add_linked(touches: &mut Vec<Touch>, files: &mut Files, root: &Path) {
     };
     follow(&mut files.named, false, touches);
     follow(&mut files.written, true, touches);
+    follow(&mut files.handed, true, touches);
 }
 
 impl Reading for ShellLine {

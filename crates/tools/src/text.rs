@@ -71,6 +71,11 @@ pub(crate) fn gap(omitted: u64, path: &Path) -> String {
     format!("... {omitted} bytes omitted; full output: {} (use read with offset, or grep)", path.display())
 }
 
+/// `1 line`, `5 lines`.
+pub(crate) fn count(count: u64, of: &str) -> String {
+    format!("{count} {of}{}", if count == 1 { "" } else { "s" })
+}
+
 /// The first line of a text, short enough for a list.
 pub(crate) fn title(text: &str) -> String {
     let line = text.trim().lines().next().unwrap_or_default();

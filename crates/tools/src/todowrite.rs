@@ -16,7 +16,7 @@ use crate::{
     arguments::{Arguments, Parameter},
     blocking::blocking,
     files::memory,
-    text::{small, spool_file},
+    text::{count, small, spool_file},
 };
 
 const TODOS: Parameter = Parameter::new("todos", &["items", "list", "tasks"]);
@@ -82,7 +82,7 @@ impl Tool for TodoWrite {
         Ok(Look {
             touches: vec![Touch::new("todowrite", "*")],
             repeatable: false,
-            title: format!("{} steps", todos.len()),
+            title: count(todos.len() as u64, "step"),
             ..Look::default()
         })
     }
@@ -204,5 +204,5 @@ fn rendered(todos: &[Value]) -> (String, String) {
             format!("{mark} {}{priority}", todo["content"].as_str().unwrap_or_default())
         })
         .collect();
-    (lines.join("\n"), format!("{open} of {} steps open", todos.len()))
+    (lines.join("\n"), format!("{open} of {} open", count(todos.len() as u64, "step")))
 }

@@ -13,7 +13,7 @@ use crate::{
     judged::Judged,
     paths::{Place, trouble},
     private::Private,
-    text::{small, title},
+    text::{count, small, title},
 };
 
 const CONTENT: Parameter = Parameter::new("content", &["contents", "text", "fileText"]);
@@ -113,7 +113,7 @@ fn write(place: &Place, content: &str, private: &Private, memory: &Memory, stopp
         None => ("Created", Some(Before::Absent)),
     };
     Ok(Outcome::Done {
-        output: format!("{verb} {} ({lines} lines, {} bytes).", place.name, content.len()).into(),
+        output: format!("{verb} {} ({}, {}).", place.name, count(lines as u64, "line"), count(content.len() as u64, "byte")).into(),
         title: title(&place.name),
         metadata: small(json!({"path": place.name, "created": !existed, "lines": lines}), "path"),
         attachments: was.map(|was| change::patch(&place.name, was, Some(content.as_bytes()), None)).into_iter().collect(),

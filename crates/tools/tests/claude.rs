@@ -156,7 +156,13 @@ async fn what_cannot_be_done_is_refused_in_words() {
             json!({"subagent_type": "reviewer"}),
             &format!("There is no agent named `reviewer`. Did you mean `code-reviewer`? {names}"),
         ),
-        ("CC-002: forks are off", json!({"subagent_type": "fork"}), &format!("There is no agent named `fork`. {names}")),
+        (
+            "CC-002, CC-269: forks are off",
+            json!({"subagent_type": "fork"}),
+            &format!(
+                "Forks are switched off here, so `fork` cannot be called. Only the user can switch them on: `--fork explicit` for one run, or `\"fork\": \"explicit\"` in posse.json. {names}"
+            ),
+        ),
         ("a primary", json!({"subagent_type": "build"}), &format!("`build` is a primary agent: only a person can start it. {names}")),
         (
             "CC-023, CC-025",

@@ -195,7 +195,7 @@ async fn every_change_leaves_a_record_to_undo_it_by() {
     let outcome = office.run("write", json!({"filePath": "huge", "content": "small"})).await;
     let Some(Part::Patch { before, change, .. }) = patch_of(&outcome) else { panic!() };
     assert_eq!((before.as_str(), change.inline()), ("unknown", Some("")));
-    assert_eq!(words(&outcome), "Overwrote huge (1 lines, 5 bytes).");
+    assert_eq!(words(&outcome), "Overwrote huge (1 line, 5 bytes).");
 }
 
 #[tokio::test]

@@ -226,7 +226,7 @@ async fn write_creates_replaces_and_records_the_change() {
     assert_eq!(words(&outcome), "Created new/a.txt (2 lines, 8 bytes).");
     fs::set_permissions(office.root.join("new/a.txt"), fs::Permissions::from_mode(0o755)).unwrap();
     let outcome = office.run("write", json!({"filePath": "new/a.txt", "content": "three"})).await;
-    assert_eq!(words(&outcome), "Overwrote new/a.txt (1 lines, 5 bytes).");
+    assert_eq!(words(&outcome), "Overwrote new/a.txt (1 line, 5 bytes).");
     let Outcome::Done { attachments, .. } = outcome else { panic!() };
     assert!(
         matches!(&attachments[..], [Part::Patch { path, before, after, .. }] if path == "new/a.txt" && before.len() == 32 && before != after)
@@ -241,7 +241,7 @@ async fn write_creates_replaces_and_records_the_change() {
             .contains("the required parameter `content` (a string) is missing; the call had only: filePath")
     );
     office.file("binary", b"a\0\xff");
-    assert_eq!(office.say("write", json!({"filePath": "binary", "content": "text"})).await, "Overwrote binary (1 lines, 4 bytes).");
+    assert_eq!(office.say("write", json!({"filePath": "binary", "content": "text"})).await, "Overwrote binary (1 line, 4 bytes).");
 }
 
 #[tokio::test]
@@ -298,7 +298,7 @@ async fn edit_explains_what_it_cannot_do() {
             json!({"filePath": "latin.txt", "oldString": "x", "newString": "y"}),
             "failed: latin.txt is not UTF-8 text, so it cannot be edited here. Use bash with a suitable program.",
         ),
-        (json!({"filePath": "new/b.rs", "oldString": "", "newString": "x\n"}), "Created new/b.rs (1 lines)."),
+        (json!({"filePath": "new/b.rs", "oldString": "", "newString": "x\n"}), "Created new/b.rs (1 line)."),
     ] {
         assert_eq!(office.say("edit", input.clone()).await, answer, "{input}");
     }
@@ -430,14 +430,14 @@ async fn what_was_judged_is_what_is_touched() {
     assert!(words(&outcome).contains("changed since it was judged"), "{outcome:?}");
     assert_eq!(office.text_of("protected/a.txt"), "kept");
     // A link that stays what it is can be used, also one that leads out: it was judged as that.
-    assert_eq!(office.say("write", write.clone()).await, "Overwrote link/a.txt (1 lines, 1 bytes).".replace("link", "protected"));
+    assert_eq!(office.say("write", write.clone()).await, "Overwrote link/a.txt (1 line, 1 byte).".replace("link", "protected"));
     assert_eq!(office.say("read", json!({"filePath": "sub/a.txt"})).await, "1|theirs\n");
     // After a restart no look is known: a plain path is what was spelled, a link could be anything.
     let run = async |input: serde_json::Value| {
         let call = ToolCall { id: common::fresh_call(), input, answer: None };
         words(&office.tool("write").run(&call, &office.context).await)
     };
-    assert_eq!(run(json!({"filePath": "open/a.txt", "content": "x"})).await, "Overwrote open/a.txt (1 lines, 1 bytes).");
+    assert_eq!(run(json!({"filePath": "open/a.txt", "content": "x"})).await, "Overwrote open/a.txt (1 line, 1 byte).");
     assert!(run(write).await.contains("changed since it was judged"));
 }
 

@@ -236,7 +236,7 @@ async fn a_task_that_has_ended_is_read_as_its_notice() {
         let input = json!({"task_id": "ses_7", "since": 42});
         let desk = Arc::new(Desk { view: Some(view), ..Desk::default() });
         for _ in 0..2 {
-            assert_eq!(say(&*tool("task_output"), input.clone(), &desk).await, format!("done: {notice}"));
+            assert_eq!(say(&*tool("task_output"), input.clone(), &desk).await, format!("done: {notice}\nnext: 42"));
         }
     }
     assert_eq!(tool("send_message").noticed(&end(How::Failed)), delegation(Dialect::Posse).noticed(&end(How::Failed)));

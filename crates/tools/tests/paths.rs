@@ -174,7 +174,7 @@ async fn a_verdict_is_on_the_file_that_was_there() {
     fs::remove_file(office.root.join("a.txt")).unwrap();
     assert_eq!(words(&office.run_after("write", write.clone(), || replace("theirs\n")).await), refused);
     let outcome = office.run_after("write", write.clone(), || fs::remove_file(office.root.join("a.txt")).unwrap()).await;
-    assert_eq!(words(&outcome), "Created a.txt (1 lines, 5 bytes).");
+    assert_eq!(words(&outcome), "Created a.txt (1 line, 5 bytes).");
     // A file that is changed in place is still the same one; what is in it is the stale guard's business.
     let outcome = office.run_after("write", write.clone(), || fs::write(office.root.join("a.txt"), "mine\n").unwrap()).await;
     assert!(words(&outcome).starts_with("Unchanged"), "{outcome:?}");

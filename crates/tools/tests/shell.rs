@@ -2,6 +2,8 @@
 // Helpers of tests may panic like the tests themselves.
 #![allow(clippy::unwrap_used)]
 
+#[path = "shell/audit.rs"]
+mod audit;
 #[path = "shell/cases.rs"]
 mod cases;
 #[path = "shell/daily.rs"]
@@ -46,8 +48,10 @@ fn verdict(text: &str) -> Verdict {
     }
 }
 
+/// Cases with their rules, one JSON object a line; `POSSE_SHELL_CORPUS` names another file of the same form.
 fn corpus() -> Option<Vec<serde_json::Value>> {
-    let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpora/bash.jsonl");
+    let given = std::env::var_os("POSSE_SHELL_CORPUS").map(PathBuf::from);
+    let file = given.unwrap_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpora/bash.jsonl"));
     match std::fs::read_to_string(&file) {
         Ok(text) => Some(text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()),
         Err(_) => {
@@ -122,6 +126,51 @@ fn our_own_cases_pass() {
 }
 
 #[test]
+fn what_an_audit_found_is_seen() {
+    let mut wrong = Vec::new();
+    for (list, command, wanted) in audit::WRAPPED.iter().chain(audit::LOWERED) {
+        let found = judge_shell(command, &rules(list), &surroundings());
+        if found.verdict != *wanted {
+            wrong.push(format!("{command:?}: wanted {wanted:?}, found {:?} because {}", found.verdict, found.why));
+        }
+    }
+    assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// The folders outside that a line touches.
+fn folders(line: &str) -> Vec<String> {
+    let found = judge_shell(line, &rules(cases::MOST), &surroundings());
+    found.touches.into_iter().filter(|touch| touch.key == "external_directory").map(|touch| touch.pattern).collect()
+}
+
+#[test]
+fn what_is_written_where_only_the_run_can_tell_asks_as_a_folder_outside() {
+    let unseen = audit::SOMEWHERE.iter().filter(|line| !folders(line).iter().any(|folder| folder.contains("only when it runs")));
+    assert_eq!(unseen.collect::<Vec<_>>(), [""; 0].iter().collect::<Vec<_>>());
+    let seen: Vec<_> = audit::INSIDE.iter().map(|line| (line, folders(line))).filter(|(_, folders)| !folders.is_empty()).collect();
+    assert!(seen.is_empty(), "{seen:#?}");
+    // Where it surely leads is said.
+    for (line, wanted) in
+        [("echo x > /etc/$X", "/etc/*"), ("T=$(mktemp); echo x > \"$T\"", "/tmp/*"), ("echo x > \"$HOME/$(date +%F)\"", "/home/someone/*")]
+    {
+        assert!(folders(line).iter().any(|folder| folder == wanted), "{line}: {:?}", folders(line));
+    }
+    let protected = judge_shell("echo x > \"$X/.bashrc\"", &rules(cases::MOST), &surroundings());
+    assert!(protected.touches.iter().any(|touch| touch.key == "protected"), "{:?}", protected.touches);
+}
+
+#[test]
+fn a_protected_file_is_only_named_freely_to_who_only_reads() {
+    let is_protected = |line: &&&str| {
+        let found = judge_shell(line, &rules(cases::MOST), &surroundings());
+        found.touches.iter().any(|touch| touch.key == "protected")
+    };
+    let unseen: Vec<_> = audit::PROTECTED.iter().filter(|line| !is_protected(line)).collect();
+    let seen: Vec<_> = audit::READ_ONLY.iter().filter(is_protected).collect();
+    assert!(unseen.is_empty() && seen.is_empty(), "not asked: {unseen:#?}\nasked: {seen:#?}");
+}
+
+#[test]
 fn what_is_not_known_has_a_sign_people_can_read() {
     let found = judge_shell("ls /proc/$$/fd", &rules(cases::SOME), &surroundings());
     assert!(found.touches.iter().any(|touch| touch.pattern == "/proc/?/*"), "{:?}", found.touches);
@@ -136,6 +185,16 @@ fn what_agents_run_all_day_is_not_asked_about() {
     let asked: Vec<String> =
         judged.filter(|(_, found)| found.verdict != Verdict::Allow).map(|(line, found)| format!("{line:?}: {}", found.why)).collect();
     assert!(asked.is_empty(), "{} of {} asked:\n{}", asked.len(), daily::BENIGN.len(), asked.join("\n"));
+}
+
+/// Where everything is allowed, only folders outside and protected files are left to ask for.
+#[test]
+fn what_agents_run_all_day_stays_in_the_project() {
+    let everything = rules(&[("*", Verdict::Allow)]);
+    let asks = |touch: &Touch| matches!(touch.key.as_str(), "external_directory" | "protected");
+    let judged = daily::BENIGN.iter().map(|line| (line, judge_shell(line, &everything, &surroundings())));
+    let asked: Vec<_> = judged.filter(|(_, found)| found.verdict != Verdict::Allow || found.touches.iter().any(asks)).collect();
+    assert!(asked.is_empty(), "{asked:#?}");
 }
 
 #[test]

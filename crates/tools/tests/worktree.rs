@@ -2,6 +2,7 @@
 // Helpers of tests may panic like the tests themselves.
 #![allow(clippy::unwrap_used)]
 
+mod common;
 #[path = "worktree/crowd.rs"]
 mod crowd;
 #[path = "worktree/killing.rs"]
@@ -18,5 +19,9 @@ mod making;
 mod mending;
 #[path = "worktree/merging.rs"]
 mod merging;
+#[path = "worktree/orders.rs"]
+mod orders;
 #[path = "worktree/removing.rs"]
 mod removing;
+#[path = "worktree/staying.rs"]
+mod staying;

@@ -504,6 +504,189 @@ fn what_changes_the_shared_repository_asks_for_its_folder() {
     assert_eq!(world.line_asks(".", "git branch -f main"), [common]);
 }
 
+/// Lines that change files at a place which only the run can tell, and the word that says so.
+const SOMEWHERE: &[(&str, &str)] = &[
+    ("rm -f $(git worktree list | head -1 | cut -d' ' -f1)/a.txt", "$(git worktree list | head -1 | cut -d' ' -f1)/a.txt"),
+    ("cp a.txt $(git worktree list | head -1 | cut -d' ' -f1)/x", "$(git worktree list | head -1 | cut -d' ' -f1)/x"),
+    ("M=$(git worktree list | head -1 | cut -d' ' -f1); cp a.txt \"$M/x\"", "$M/x"),
+    ("echo x > \"$(git worktree list | head -1 | cut -d' ' -f1)/x\"", "$(git worktree list | head -1 | cut -d' ' -f1)/x"),
+    ("D=$(cat list); sed -i s/a/b/ $D/a.txt", "$D/a.txt"),
+    ("perl -pi -e 's/a/b/' \"$X\"", "$X"),
+    ("touch sub/$(cat list)", "sub/$(cat list)"),
+    ("mkdir -p \"$X\"", "$X"),
+    ("mv a.txt \"$X\"", "$X"),
+    ("mv \"$X\" sub/", "$X"),
+    ("cp -t \"$X\" a.txt", "$X"),
+    ("install -D a.txt \"$X/b\"", "$X/b"),
+    ("install -d \"$X\" sub", "$X"),
+    ("ln -s \"$X\" out", "$X"),
+    ("rsync -a sub/ \"$X\"", "$X"),
+    ("rsync -a --remove-source-files \"$X\" sub/", "$X"),
+    ("truncate -s 0 \"$X\"", "$X"),
+    ("chmod -R u+w \"$X\"", "$X"),
+    ("chown \"$USER\" \"$X\"", "$X"),
+    ("patch -d \"$X\" -p1 < a.diff", "$X"),
+    ("tar -cf \"$X/a.tar\" sub", "$X/a.tar"),
+    ("unzip a.zip -d \"$X\"", "$X"),
+    ("curl -so \"$X\" https://example.org/a", "$X"),
+    ("tee \"$X\" < a.txt", "$X"),
+    ("git clone . \"$X\"", "$X"),
+    ("git archive -o \"$X\" HEAD", "$X"),
+    ("git checkout-index -a --prefix=\"$X/\"", "$X/"),
+    ("timeout 5 rm -rf \"$X\"", "$X"),
+    ("env A=1 rm -rf \"$X\"", "$X"),
+    ("bash -c 'rm -rf \"$X\"'", "$X"),
+    ("bash -c 'rm -rf \"$1\"' _ \"$(cat list)\"", "$1"),
+    ("rm -rf $(pwd)/$(cat list)", "$(pwd)/$(cat list)"),
+    // What is read from a file is known to nobody.
+    ("read P < list; touch \"$P/x\"", "$P/x"),
+    ("P=sub; read -r P < list; touch \"$P/x\"", "$P/x"),
+    ("P=sub; while true; do touch \"$P/x\"; read -r P; done < list", "$P/x"),
+    ("mapfile -t A < list; touch \"${A[0]}/x\"", "${A[0]}/x"),
+    ("A=(sub); mapfile -t A < list; touch \"${A[0]}/x\"", "${A[0]}/x"),
+    ("for f in $(cat list); do touch $f/x; done", "$f/x"),
+    ("while read -r l; do touch \"$l/x\"; done < list", "$l/x"),
+    ("cat list | while read -r l; do rm -rf \"$l\"; done", "$l"),
+    ("set -- $(cat list); touch \"$1/x\"", "$1/x"),
+    ("read X < list; rm -rf \"${X:-sub}\"", "${X:-sub}"),
+    ("IFS= read -r P < list && cp a.txt \"$P\"", "$P"),
+    ("P=sub; . ./env.sh; touch \"$P/x\"", "$P/x"),
+    // Nothing may be listed, and then it is `/x`.
+    ("read -r P < <(find . -name nothing); touch \"$P/x\"", "$P/x"),
+    // Names come by a pipe.
+    ("git worktree list | head -1 | awk '{print $1}' | xargs -I{} rm -rf {}/sub", "{}/sub"),
+    ("cat list | xargs -I D cp a.txt D/x", "D/x"),
+    ("xargs touch < list", "the names that touch is given"),
+    ("xargs -a list rm", "the names that rm is given"),
+    ("git ls-files | xargs -a list rm", "the names that rm is given"),
+    ("cat list | xargs sed -i s/a/b/", "the names that sed is given"),
+    ("cat list | xargs cp a.txt", "the names that cp is given"),
+    ("cat list | xargs timeout 5 rm -rf", "the names that rm is given"),
+    ("git ls-files | sed 's#^#/tmp/#' | xargs rm", "the names that rm is given"),
+    ("git ls-files | cut -c2- | xargs rm", "the names that rm is given"),
+    ("git ls-files | xargs -I{} rm .{}", ".{}"),
+    ("find . -name '*.o' | grep -o /etc | xargs rm", "the names that rm is given"),
+    ("grep -Rl foo . | xargs sed -i s/a/b/", "the names that sed is given"),
+    ("parallel touch {}/x :::: list", "{}/x"),
+    ("cat list | parallel rm", "the names that rm is given"),
+    ("find $(cat list) -name a.txt -delete", "$(cat list)"),
+    ("find \"$X\" -name '*.o' -exec rm {} +", "$X"),
+    ("find . -name '*.o' -exec mv {} \"$X\" \\;", "$X"),
+    ("find -L . -name '*.o' -delete", "find -L"),
+    ("cd sub/$X && rm -rf x", "x"),
+];
+
+/// What is done to files whose names only the run can tell, but which are in the worktree whichever they are.
+const STAYS: &[&str] = &[
+    "for f in src/*.rs; do sed -i 's/a/b/' \"$f\"; done",
+    "rm -rf build/$(date +%F)",
+    "name=x; mkdir -p out/$name",
+    "git ls-files '*.rs' | xargs sed -i s/a/b/",
+    "git ls-files -z '*.rs' | xargs -0 sed -i s/a/b/",
+    "git ls-files | grep -v vendor | head -5 | xargs rm -f",
+    "git diff --name-only | xargs touch",
+    "git grep -l foo | xargs perl -pi -e 's/foo/bar/'",
+    "rg -l 'foo' src | xargs sed -i 's/foo/bar/g'",
+    "grep -rl foo . | xargs sed -i 's/foo/bar/g'",
+    "grep -rln --include='*.rs' foo src | sort -u | xargs sed -i 's/foo/bar/g'",
+    "find . -name '*.o' | xargs rm -f",
+    "find . -type f -name '*.orig' -print0 | xargs -0 rm",
+    "find . -name '*.o' -exec rm {} +",
+    "find src tests -name '*.tmp' -delete",
+    "find . -name '*.x' -exec sh -c 'mv \"$1\" \"${1%.x}.y\"' _ {} \\;",
+    "find . -name '*.txt' | xargs -I{} cp {} {}.bak",
+    "find . -name '*.txt' | xargs -I{} mv {} out/",
+    "find . -name '*.txt' | while read -r f; do mv \"$f\" \"${f%.txt}.md\"; done",
+    "find . -type d | while IFS= read -r d; do touch \"$d/.keep\"; done",
+    "while read -r f; do sed -i s/a/b/ \"$f\"; done < <(git ls-files '*.rs')",
+    "while IFS= read -r -d '' f; do rm \"$f\"; done < <(find . -name '*.o' -print0)",
+    "mapfile -t files < <(git ls-files '*.o'); rm -f \"${files[@]}\"",
+    "for f in *.txt; do mv \"$f\" \"${f%.txt}.md\"; done",
+    "for f in $(git ls-files '*.rs'); do sed -i s/a/b/ \"$f\"; done",
+    "for f in $(git diff --name-only); do mkdir -p \"out/$(dirname \"$f\")\" && cp \"$f\" \"out/$f\"; done",
+    "for f in $(grep -rl foo src); do sed -i s/foo/bar/ $f; done",
+    "for d in a b c; do mkdir -p $d/src && touch $d/src/mod.rs; done",
+    "for i in 1 2 3; do touch file$i; done",
+    "for i in {1..3}; do mkdir -p run$i; done",
+    "seq 5 | xargs -I{} touch file{}",
+    "ls *.log | xargs rm",
+    "fd -e o -x rm",
+    "cp \"$X\" sub/",
+    "cp $(cat list) sub/",
+    "cat \"$X\" > sub/copy",
+    "tar -xf \"$X\"",
+    "d=$(pwd); mkdir -p \"$d/out\"",
+    "cd \"$(git rev-parse --show-toplevel)\" && rm -rf build",
+    "top=$(git rev-parse --show-toplevel); cd \"$top\" && rm -rf build && git status",
+    "for f in *.tgz; do d=\"${f%.tgz}\"; mkdir -p \"$d\" && tar -xzf \"$f\" -C \"$d\"; done",
+    "top=$(git rev-parse --show-toplevel); rm -rf \"$top/build\"",
+    "b=$(git branch --show-current); mkdir -p \"out/$b\"",
+    "sed -i \"s/$A/$B/\" file.txt",
+    "sed -i -e \"s/$A/$B/\" file.txt",
+    "touch -d \"$WHEN\" file.txt",
+    "chmod \"$MODE\" file.txt",
+    "git checkout $(git merge-base main HEAD) -- file.txt",
+    "git add $(git ls-files -m)",
+    "cat list | xargs wc -l",
+    "wc -l $(git ls-files)",
+    "cat \"$X\" | head -3",
+    "cat list | xargs grep -n foo",
+    "find \"$X\" -name a.txt",
+    "find \"$X\" -name a.txt -exec cat {} +",
+    "while read -r l; do echo \"$l\"; done < list",
+    "cat list | xargs cp -t sub",
+    ". ./env.sh && cargo test",
+    "ENV=test cargo test",
+];
+
+/// CC-220: what is written, moved or removed by a word that nobody knows leads out like a path that is written out.
+#[test]
+fn what_is_changed_where_nobody_knows_asks_in_words() {
+    let (world, main) = (World::new(), World::at("main"));
+    let mut wrong = Vec::new();
+    for (line, word) in SOMEWHERE {
+        let wanted = format!("external_directory `{word}` in `{line}`: where it leads is known only when it runs");
+        let asks = world.line_asks(".", line);
+        if !asks.contains(&wanted) {
+            wrong.push(format!("{line} -> {asks:?}"));
+        }
+        // Elsewhere only redirections and their like ask.
+        let elsewhere = main.line_asks(".", line).contains(&wanted);
+        if elsewhere != (line.starts_with("echo") || line.starts_with("tee")) {
+            wrong.push(format!("{line} in an ordinary project"));
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {}: {wrong:#?}", wrong.len(), SOMEWHERE.len());
+    // What is known of the place is said.
+    for (line, folder) in [
+        ("T=$(mktemp -d); cp file.txt \"$T/x\"", "/tmp/?/*"),
+        ("d=$(dirname {base}/main/x); rm -rf \"$d/sub\"", "{base}/main/*"),
+        ("rm -rf /var/lib/$X/y", "/var/lib/?/*"),
+        // A file that is sourced, or that every shell runs first, may send git anywhere.
+        (". ./env.sh && git log", "/*"),
+        ("source env.sh; git status", "/*"),
+        ("BASH_ENV=./env.sh bash -c true", "/*"),
+        ("export BASH_ENV=sub/env.sh; bash -c 'git log'", "/*"),
+        ("ENV=./env.sh sh -i", "/*"),
+        ("cd sub/$X && git commit -am x", "/*"),
+        ("git -C sub/$X commit -am x", "/*"),
+    ] {
+        assert_eq!(world.line_asks(".", line), [format!("external_directory {folder}")], "{line}");
+    }
+}
+
+#[test]
+fn what_stays_in_the_worktree_whatever_it_is_does_not_ask() {
+    let world = World::new();
+    let asking: Vec<String> = STAYS
+        .iter()
+        .map(|line| (line, world.line_asks(".", line)))
+        .filter(|(_, asks)| !asks.is_empty())
+        .map(|(line, asks)| format!("{line} -> {asks:?}"))
+        .collect();
+    assert!(asking.is_empty(), "{} of {} ask: {asking:#?}", asking.len(), STAYS.len());
+}
+
 /// The stack of stashes is one for all worktrees: who takes the newest may take somebody else's work.
 #[test]
 fn stashes_of_others_are_not_taken_unasked() {

@@ -17,8 +17,8 @@ pub(super) async fn finding(places: &Places) -> Finding {
         Ok(store) => store,
         Err(error) => return bad(posse_api::words::storage(&error.to_string())),
     };
-    if let Some(salvaged) = store.salvaged() {
-        return Finding::new("data", Health::Note, salvaged.to_string());
+    if let Some(finding) = salvaged(&store) {
+        return finding;
     }
     let bytes = std::fs::metadata(folder.join("posse.db")).map_or(0, |file| file.len());
     if CHECKED_BYTES_MAX < bytes {
@@ -27,7 +27,18 @@ pub(super) async fn finding(places: &Places) -> Finding {
     }
     match store.check().await {
         Ok(said) if said == "ok" => Finding::new("data", Health::Good, format!("{shown}, checked")),
-        Ok(said) => bad(format!("{shown}: damaged ({said}); the next command saves what can be read into a new file")),
-        Err(error) => bad(posse_api::words::storage(&error.to_string())),
+        found => {
+            // It is noted now, and mended by the next opening; another process that has it open keeps it from that.
+            drop(store);
+            let mended = Sqlite::open(&folder).ok().and_then(|store| salvaged(&store));
+            mended.unwrap_or_else(|| match found {
+                Ok(said) => bad(format!("{shown}: damaged ({said}); the next command saves what can be read into a new file")),
+                Err(error) => bad(posse_api::words::storage(&error.to_string())),
+            })
+        }
     }
+}
+
+fn salvaged(store: &Sqlite) -> Option<Finding> {
+    store.salvaged().map(|salvaged| Finding::new("data", Health::Note, salvaged.to_string()))
 }

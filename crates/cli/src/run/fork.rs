@@ -133,7 +133,11 @@ fn cut(session: &SessionId, records: &[Record], at: Option<u64>) -> Result<Cut, 
     }
     let reply = usize::try_from(step - 1).ok().and_then(|nth| answers().nth(nth)).map_or(0, |record| record.seq);
     let next = records.iter().find(|record| reply < record.seq && matches!(record.event, Event::StepStarted { .. }));
-    let to = next.map_or_else(|| records.last().map_or(0, |last| last.seq), |next| next.seq - 1);
+    let end = next.map_or_else(|| records.last().map_or(0, |last| last.seq), |next| next.seq - 1);
+    // What was to be said next stands before the step that says it, and is no part of this one.
+    let is_next = |record: &&Record| matches!(record.event, Event::Queued { .. } | Event::Expanding { .. } | Event::Expanded { .. });
+    let until = &records[..records.partition_point(|record| record.seq <= end)];
+    let to = until.iter().rev().find(|record| !is_next(record)).map_or(reply, |last| last.seq);
     // As it was then: a later summary or a later undo is not part of it.
     let then = Session::fold(session.clone(), records.iter().take_while(|record| record.seq <= to));
     Ok(Cut { segments: then.segments(), step })

@@ -156,21 +156,25 @@ impl Desk {
 
     /// Nobody wants to know any more, and it costs money: what was not read yet is taken back, what has begun is stopped.
     async fn call_off(&self, about: &Summary, task: &SessionId) {
-        let inbox = &self.hub.world().inbox;
-        let waiting = inbox.waiting(&about.root).await.unwrap_or_default();
-        let unread = waiting.iter().find(|posted| matches!(&posted.letter, Letter::Side { task: asked, .. } if asked == task));
-        if let Some(unread) = unread
-            && inbox.withdraw(&unread.id).await.unwrap_or(false)
-        {
-            return;
-        }
-        // It may have been taken in a moment ago, and not have begun.
-        let stopped = async {
-            while self.client.post(task, Letter::Stop { tree: false }).await.is_err() {
+        // It may be on its way into the inbox, or have been taken in a moment ago and not have begun: so it is looked for in
+        // both places until it is found in one.
+        let called_off = async {
+            while !self.take_back(about, task).await && self.client.post(task, Letter::Stop { tree: false }).await.is_err() {
                 tokio::time::sleep(CALL_OFF_AGAIN).await;
             }
         };
-        let _ = tokio::time::timeout(super::INTERRUPT_MAX, stopped).await;
+        let _ = tokio::time::timeout(super::INTERRUPT_MAX, called_off).await;
+    }
+
+    /// Whether the question was still in the inbox, and is not any more.
+    async fn take_back(&self, about: &Summary, task: &SessionId) -> bool {
+        let inbox = &self.hub.world().inbox;
+        let waiting = inbox.waiting(&about.root).await.unwrap_or_default();
+        let unread = waiting.iter().find(|posted| matches!(&posted.letter, Letter::Side { task: asked, .. } if asked == task));
+        match unread {
+            Some(unread) => inbox.withdraw(&unread.id).await.unwrap_or(false),
+            None => false,
+        }
     }
 
     /// Reads on in the log of the session that is asked about.

@@ -1,7 +1,7 @@
 //! `posse sessions import`: reads what `export --format jsonl` wrote back into this project's store.
 //!
-//! Everything is checked before anything is written (`import/file.rs`). A tree is then written session by session, its root
-//! last, each log from its beginning: if the process dies in between, what is there is the start of what is in the file, and the
+//! Everything is checked before anything is written (`import/file.rs`). What a fork begins with is written before the fork, and
+//! left alone where it is here already. A tree is written session by session, its root last, each log from its beginning: if the process dies in between, what is there is the start of what is in the file, and the
 //! same command goes on from there. A file may come from anybody, so what it was in the middle of is ended and what somebody had
 //! allowed for longer counts no more; `--as-is` is for one's own files and changes nothing.
 
@@ -12,7 +12,7 @@ use std::{collections::HashSet, future::poll_fn, path::Path, sync::Arc, task::Po
 use posse_engine::{World, content_hash, read_all};
 use posse_session::{
     Append, AppendError, BatchId, BoxFuture, By, Command, EVENT_BYTES_MAX, Event, Given, Hash, Hold, INLINE_BYTES_MAX, LeaseError, Record,
-    Report, Rules, Seq, Session, SessionId, Summary, Text,
+    Report, Rules, Seq, Session, SessionId, Summary, TaskReport, Text,
 };
 
 use self::file::{Imported, Tree};
@@ -60,17 +60,25 @@ pub(crate) async fn import(path: &Path, options: ImportOptions) -> Result<Exit, 
     }
     let world = hub_world()?;
     let importer = Importer { world: &world, imported: &imported, as_is: options.as_is };
-    let mut written = Vec::new();
+    let mut missing: Vec<&Tree> = Vec::new();
     for tree in &imported.trees {
-        importer.check(tree).await?;
+        if !importer.is_here(tree).await? {
+            missing.push(tree);
+        }
     }
-    for tree in &imported.trees {
+    let goes_on = |tree: &&Tree| tree.shown_by.is_none();
+    if let Some(tree) = imported.trees.iter().filter(goes_on).find(|tree| !missing.iter().any(|one| one.root == tree.root)) {
+        return Err(Failure::failed(format!("{} is already here; `--new-ids` imports a copy", tree.root)));
+    }
+    let mut written = Vec::new();
+    for tree in &missing {
         written.push(importer.write(tree).await?);
     }
-    for (tree, changed) in imported.trees.iter().zip(&written) {
+    for (tree, changed) in missing.iter().zip(&written) {
         let (sessions, records) = (tree.sessions.len(), tree.sessions.iter().map(|log| log.records.len()).sum::<usize>());
-        to_stdout(&format!("imported {} ({}, {})", tree.root, counted(sessions, "session"), counted(records, "record")));
-        changed.say(&tree.root);
+        let shown = tree.shown_by.as_ref().map_or_else(String::new, |fork| format!(", which {fork} begins with"));
+        to_stdout(&format!("imported {} ({}, {}){shown}", tree.root, counted(sessions, "session"), counted(records, "record")));
+        changed.say(tree);
     }
     if 0 < imported.missing {
         let texts = counted(imported.missing, "long text");
@@ -91,8 +99,10 @@ struct Changed {
 }
 
 impl Changed {
-    fn say(&self, root: &SessionId) {
-        if 0 < self.ended {
+    fn say(&self, tree: &Tree) {
+        let root = &tree.root;
+        // What is here because another shows it was cut where the other begins: that is no news.
+        if 0 < self.ended && tree.shown_by.is_none() {
             let sessions = if self.ended == 1 { "1 session was".to_owned() } else { format!("{} sessions were", self.ended) };
             to_stderr(&format!("posse: {sessions} in the middle of something, which was ended; `posse run -s {root} \"...\"` goes on"));
         }
@@ -111,22 +121,25 @@ struct Importer<'a> {
 }
 
 impl Importer<'_> {
-    /// Refuses a tree that is here already, whole or as something else.
-    async fn check(&self, tree: &Tree) -> Result<(), Failure> {
+    /// Whether a tree is here already; refuses one that is here as something else.
+    async fn is_here(&self, tree: &Tree) -> Result<bool, Failure> {
         let mut whole = true;
         for log in &tree.sessions {
             let here = self.stored(&log.session).await?;
-            let same = here.iter().zip(&log.records).all(|(here, there)| is_same(here, there));
+            let is_whole = log.records.len() <= here.len();
+            // What is only shown may have become a tree of its own in the file; where all of it is here that is no matter.
+            let belongs =
+                is_whole && tree.shown_by.is_some() || here.iter().zip(&log.records).take(1).all(|(here, there)| is_kin(here, there));
+            let same = belongs && here.iter().zip(&log.records).all(|(here, there)| is_same(here, there));
             if !same {
                 let words = format!("{} is already here, and is not what is in the file; `--new-ids` imports a copy", log.session);
                 return Err(Failure::failed(words));
             }
-            whole &= log.records.len() <= here.len() && (self.as_is || self.is_harmless(&log.session, &here));
+            // What goes on here and is shown elsewhere goes on: an import ends only what it has brought.
+            let is_done = self.as_is || tree.shown_by.is_some() || self.is_harmless(&log.session, &here);
+            whole &= is_whole && is_done;
         }
-        if whole {
-            return Err(Failure::failed(format!("{} is already here; `--new-ids` imports a copy", tree.root)));
-        }
-        Ok(())
+        Ok(whole)
     }
 
     async fn stored(&self, session: &SessionId) -> Result<Vec<Record>, Failure> {
@@ -159,8 +172,11 @@ impl Importer<'_> {
             // A log that is longer has gone on already.
             if !self.as_is && here <= log.records.len() {
                 let settled = self.settled(&log.session, &log.records, &mut changed);
-                if !settled.is_empty() {
-                    appends.push(self.append(tree, &log.session, owner.epoch, after, &settled));
+                match appends.last_mut() {
+                    // In the append of the last of its records: what was brought is at rest at every moment.
+                    Some(last) if !settled.is_empty() => last.events.extend(settled.into_iter().map(|record| record.event)),
+                    None if !settled.is_empty() => appends.push(self.append(tree, &log.session, owner.epoch, after, &settled)),
+                    _ => {}
                 }
             }
             while !appends.is_empty() {
@@ -198,6 +214,27 @@ impl Importer<'_> {
             changed.ended += 1;
             draft.decide(Command::Interrupt { by: By::User, hold: Hold::StoppedByUser, partial: Text::default() }, &given);
         }
+        // A task whose log is not in the file would be begun anew by whoever goes on.
+        let is_missing = |task: &SessionId| !self.imported.trees.iter().flat_map(|tree| &tree.sessions).any(|log| log.session == *task);
+        let open: Vec<(SessionId, u64)> = draft.session().tasks().iter().map(|(task, open)| (task.clone(), open.round)).collect();
+        for (task, round) in open.into_iter().filter(|(task, _)| is_missing(task)) {
+            let words = || Text::from(format!("{task} was stopped: it was not imported"));
+            let end = TaskReport {
+                round,
+                how: posse_session::How::Stopped,
+                result: words(),
+                notice: words(),
+                said: Text::default(),
+                awaited: Vec::new(),
+                verbatim: Text::default(),
+                too_long: false,
+                usage: Default::default(),
+                effort: Default::default(),
+                left: None,
+                task: task.clone(),
+            };
+            draft.decide(Command::Report(Report::TaskEnded(Box::new(end))), &given);
+        }
         for task in session.releases() {
             let words = "it was not imported".to_owned();
             draft.decide(Command::Report(Report::Released { task: task.clone(), removed: false, words }), &given);
@@ -215,6 +252,12 @@ fn granted(session: &SessionId, records: &[Record]) -> HashSet<posse_session::As
     let mut summary = Summary::new(session.clone());
     records.iter().for_each(|record| summary.apply(record));
     summary.granted.into_iter().map(|granted| granted.ask).collect()
+}
+
+/// Whether both are the birth of a session in the same tree.
+fn is_kin(one: &Record, other: &Record) -> bool {
+    let root = |record: &Record| if let Event::Created { root, .. } = &record.event { Some(root.clone()) } else { None };
+    root(one) == root(other)
 }
 
 fn is_same(one: &Record, other: &Record) -> bool {

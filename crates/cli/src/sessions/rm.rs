@@ -2,7 +2,8 @@
 //! once a day when a run has ended.
 //!
 //! By age only what nobody misses goes: whole trees at rest, without an owner, an open question, an open task or a message
-//! that nobody has read. What a fork still shows is never removed.
+//! that nobody has read. What a fork still shows is never removed, and neither is a session whose tasks have work in worktrees:
+//! without it nobody could bring that home.
 
 use std::{collections::HashSet, fs, path::PathBuf, sync::Arc, time::Duration};
 
@@ -10,7 +11,7 @@ use posse_api::{Client as _, words};
 use posse_config::{Config, Places, parse_duration};
 use posse_engine::{OpenError, World};
 use posse_server::Local;
-use posse_session::{Clock as _, LeaseError, Log as _, SessionId, Summary, Timestamp, format_duration};
+use posse_session::{Clock as _, LeaseError, Left, Log as _, SessionId, Summary, Timestamp, format_duration};
 use posse_store::Sqlite;
 
 use crate::{
@@ -19,6 +20,7 @@ use crate::{
     exit::{Exit, Failure},
     print::{safe, to_stderr, to_stdout},
     run::{client_failure, open_failure},
+    worktrees::worktrees,
 };
 
 /// `retention` looks at most so often; a session that is a day too old harms nobody.
@@ -29,6 +31,9 @@ const STAMP: &str = "retention.stamp";
 
 /// Less is not worth a word.
 const SPACE_SHOWN_MIN: u64 = 1024 * 1024;
+
+/// Tasks that a refusal names with their folders.
+const UNMERGED_SHOWN_MAX: usize = 20;
 
 /// Everything that a removal needs.
 struct Shelf {
@@ -58,6 +63,12 @@ pub(crate) async fn remove(ids: &[String]) -> Result<Exit, Failure> {
             roots.push(root);
         }
     }
+    // A tree that somebody runs is refused anyway, and its work is not done.
+    for root in &roots {
+        if !shelf.client.is_run(root).await.map_err(client_failure)? {
+            shelf.has_no_work(root).await?;
+        }
+    }
     // A fork that goes too is no reason to keep what it shows: it only has to go first.
     while !roots.is_empty() {
         let mut kept = None;
@@ -85,6 +96,15 @@ pub(crate) async fn remove(ids: &[String]) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
+/// `30 days`, as ages are written; what is no whole day is told exactly.
+fn in_days(age: Duration) -> String {
+    const DAY: u64 = 24 * 60 * 60;
+    match age.as_secs() {
+        seconds if seconds != 0 && seconds.is_multiple_of(DAY) => words::count(seconds / DAY, "day"),
+        _ => format_duration(age),
+    }
+}
+
 pub(crate) async fn remove_older(age: Duration, dry_run: bool) -> Result<Exit, Failure> {
     let places = build::places(None)?;
     if !posse_store::Sqlite::is_in(places.project_data_dir()) {
@@ -98,6 +118,11 @@ pub(crate) async fn remove_older(age: Duration, dry_run: bool) -> Result<Exit, F
         let forks = shelf.forks_of(&root.session).await?;
         if !forks.is_empty() {
             to_stderr(&format!("posse: {} is kept: a fork still shows what was said there ({})", root.session, names(&forks)));
+            continue;
+        }
+        let unmerged = shelf.unmerged(&shelf.tree(&root.session).await?).await?;
+        if !unmerged.is_empty() {
+            to_stderr(&safe(&format!("posse: {}", kept_for(&root.session, &unmerged))));
             continue;
         }
         let resting = words::age(build::SystemClock.now().since(root.updated));
@@ -114,7 +139,7 @@ pub(crate) async fn remove_older(age: Duration, dry_run: bool) -> Result<Exit, F
         shelf.give_back().await;
     }
     if gone == 0 {
-        to_stderr(&format!("posse: no session here has rested for {}", format_duration(age)));
+        to_stderr(&format!("posse: no session here has rested for {}", in_days(age)));
     }
     Ok(Exit::Done)
 }
@@ -127,6 +152,8 @@ impl Shelf {
     /// Removes a tree, whatever state it is in, and says so.
     async fn remove(&self, root: &SessionId) -> Result<String, Failure> {
         let owner = self.world.lease.take(root).await.map_err(|error| open_failure(OpenError::from(error)))?;
+        // A task may have worked since all of them were looked at.
+        self.has_no_work(root).await?;
         self.remove_owned(&owner).await
     }
 
@@ -139,10 +166,37 @@ impl Shelf {
         };
         let tree = self.tree(root).await?;
         let has_mail = !self.world.inbox.waiting(root).await.map_err(|error| open_failure(OpenError::from(error)))?.is_empty();
-        if has_mail || !has_rested(&tree, build::SystemClock.now(), age) {
+        if has_mail || !has_rested(&tree, build::SystemClock.now(), age) || !self.unmerged(&tree).await?.is_empty() {
             return Ok(None);
         }
         self.remove_owned(&owner).await.map(Some)
+    }
+
+    /// What the tasks of a tree have in worktrees and nobody has brought home.
+    async fn unmerged(&self, tree: &[Summary]) -> Result<Vec<Unmerged>, Failure> {
+        if !self.places.worktrees_dir().exists() {
+            return Ok(Vec::new());
+        }
+        let (yard, tasks) = (worktrees(&self.places), tree.iter().map(|task| task.session.clone()).collect::<Vec<_>>());
+        let look = move || {
+            let mut found = Vec::new();
+            for task in tasks {
+                // Of one whose record cannot be read nobody can bring anything home, so it keeps nothing.
+                let Ok(Some(worktree)) = yard.find(task.as_str()) else { continue };
+                let left = yard.look(&worktree);
+                let is_lost = !yard.has_repository(&worktree);
+                if !left.clean && !is_lost {
+                    found.push(Unmerged { task, left });
+                }
+            }
+            found
+        };
+        tokio::task::spawn_blocking(look).await.map_err(|error| Failure::failed(error.to_string()))
+    }
+
+    async fn has_no_work(&self, root: &SessionId) -> Result<(), Failure> {
+        let unmerged = self.unmerged(&self.tree(root).await?).await?;
+        if unmerged.is_empty() { Ok(()) } else { Err(Failure::failed(kept_for(root, &unmerged))) }
     }
 
     async fn remove_owned(&self, owner: &posse_session::Ownership) -> Result<String, Failure> {
@@ -153,12 +207,26 @@ impl Shelf {
         for gone in &tree {
             let _ = fs::remove_dir_all(build::spool(&self.places, &gone.session));
         }
+        self.forget_merges(&tree).await;
         let gone = match lasting {
             0 => String::new(),
             1 => "; 1 lasting answer of this session no longer counts".to_owned(),
             several => format!("; {several} lasting answers of this session no longer count"),
         };
-        Ok(format!("removed {} ({removed} sessions){gone}", owner.root))
+        Ok(format!("removed {} ({}){gone}", owner.root, words::count(removed, "session")))
+    }
+
+    /// Which of these tasks wrote what is nobody's to ask any more. What cannot be forgotten now, `posse doctor --clean` forgets.
+    async fn forget_merges(&self, tree: &[Summary]) {
+        if !self.places.worktrees_dir().exists() || !self.places.project.join(".git").exists() {
+            return;
+        }
+        let slugs: Vec<String> =
+            tree.iter().filter(|gone| gone.is_task()).map(|gone| posse_tools::Worktrees::slug(gone.session.as_str())).collect();
+        let (yard, home) = (worktrees(&self.places), self.places.project.clone());
+        if !slugs.is_empty() {
+            let _ = tokio::task::spawn_blocking(move || yard.forget_merges(&home, &slugs)).await;
+        }
     }
 
     async fn tree(&self, root: &SessionId) -> Result<Vec<Summary>, Failure> {
@@ -211,6 +279,33 @@ fn has_rested(tree: &[Summary], now: Timestamp, age: Duration) -> bool {
     !tree.is_empty() && tree.iter().all(|summary| is_quiet(summary) && age <= now.since(summary.updated))
 }
 
+/// A task whose work is not home.
+struct Unmerged {
+    task: SessionId,
+    left: Left,
+}
+
+/// Why a session stays, by task: where its work is, and what to do about it.
+fn kept_for(root: &SessionId, unmerged: &[Unmerged]) -> String {
+    let mut text = format!("{root} is kept: work of its tasks is in worktrees, and without it nobody could bring that home.");
+    for Unmerged { task, left } in unmerged.iter().take(UNMERGED_SHOWN_MAX) {
+        let counts = match (left.files, left.commits) {
+            (0, 0) => String::new(),
+            (files, commits) => format!("{}, {}", words::count(files, "changed file"), words::count(commits, "commit")),
+        };
+        let parts = [counts.as_str(), left.unknown.as_str()].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ");
+        text.push_str(&format!("\n  {task}  {}  {parts}", left.path));
+    }
+    if let Some(more) = unmerged.len().checked_sub(UNMERGED_SHOWN_MAX).filter(|more| 0 < *more) {
+        text.push_str(&format!("\n  and {more} more: `posse doctor` lists them"));
+    }
+    let tasks = unmerged.iter().take(UNMERGED_SHOWN_MAX).map(|unmerged| unmerged.task.as_str()).collect::<Vec<_>>().join(" ");
+    text.push_str(&format!(
+        "\nBring it home with `posse tasks merge {tasks}`, or throw it away with `posse tasks discard {tasks}`; then remove it again"
+    ));
+    text
+}
+
 fn names(forks: &[SessionId]) -> String {
     forks.iter().map(SessionId::as_str).collect::<Vec<_>>().join(", ")
 }
@@ -237,10 +332,18 @@ impl Retention {
             return;
         }
         match old_ones_gone(places, &config, age).await {
-            Ok(0) => {}
-            Ok(gone) if !quiet => {
-                let sessions = words::count(gone, "session");
-                to_stderr(&format!("posse: removed {sessions} that had rested for {} (`retention`)", format_duration(age)));
+            Ok((gone, kept)) if !quiet => {
+                if 0 < gone {
+                    let sessions = words::count(gone, "session");
+                    to_stderr(&format!("posse: removed {sessions} that had rested for {} (`retention`)", in_days(age)));
+                }
+                if 0 < kept {
+                    let (sessions, are) = (words::count(kept, "session"), if kept == 1 { "is" } else { "are" });
+                    to_stderr(&format!(
+                        "posse: {sessions} {are} kept though older than {} (`retention`): work of tasks is not home yet; `posse doctor` lists it",
+                        in_days(age)
+                    ));
+                }
             }
             Ok(_) => {}
             Err(failure) => to_stderr(&format!("posse: old sessions could not be removed: {}", failure.into_words())),
@@ -255,11 +358,14 @@ fn is_due(stamp: &PathBuf) -> bool {
     !is_fresh && fs::write(stamp, "").is_ok()
 }
 
-async fn old_ones_gone(places: Places, config: &Config, age: Duration) -> Result<u64, Failure> {
+/// How many went, and how many are kept for work that is not home.
+async fn old_ones_gone(places: Places, config: &Config, age: Duration) -> Result<(u64, u64), Failure> {
     let shelf = Shelf::open(places, config)?;
-    let mut gone = 0;
+    let (mut gone, mut kept) = (0, 0);
     for root in shelf.rested(age).await? {
-        if shelf.forks_of(&root.session).await?.is_empty() && shelf.remove_if_rested(&root.session, age).await?.is_some() {
+        if !shelf.unmerged(&shelf.tree(&root.session).await?).await?.is_empty() {
+            kept += 1;
+        } else if shelf.forks_of(&root.session).await?.is_empty() && shelf.remove_if_rested(&root.session, age).await?.is_some() {
             gone += 1;
         }
     }
@@ -267,7 +373,7 @@ async fn old_ones_gone(places: Places, config: &Config, age: Duration) -> Result
         // In silence: this is not what the user came for.
         let _ = shelf.store.give_back().await;
     }
-    Ok(gone)
+    Ok((gone, kept))
 }
 
 #[cfg(test)]

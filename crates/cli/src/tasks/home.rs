@@ -3,13 +3,16 @@
 //! Git is asked by `tools`; what became of it is told to the session that started the task, so that its model knows. A
 //! task that is at work is left alone.
 
-use std::path::PathBuf;
+use std::{
+    path::{Component, PathBuf},
+    sync::Arc,
+};
 
 use posse_api::Client as _;
 use posse_config::Places;
 use posse_server::Local;
-use posse_session::{Letter, Summary, Worktree};
-use posse_tools::{After, Conflict, DiffFile, MergeError, Merged, Onto, Provenance, Worktrees};
+use posse_session::{Letter, SessionId, Summary, Worktree};
+use posse_tools::{After, Conflict, DiffFile, Leftover, MergeError, Merged, Onto, Provenance, Worktrees, Written};
 use serde_json::{Value, json};
 
 use crate::{
@@ -22,7 +25,7 @@ use crate::{
 
 /// A task and the folder of its own in which it works.
 struct Found {
-    client: Local,
+    client: Arc<Local>,
     task: Summary,
     worktrees: Worktrees,
     worktree: Worktree,
@@ -31,11 +34,22 @@ struct Found {
 impl Found {
     async fn of(id: &str) -> Result<Self, Failure> {
         let (client, task) = super::task(id, &How::default(), "posse sessions show").await?;
-        let places = build::places(None)?;
-        let worktrees = worktrees(&places);
+        let (client, places) = (Arc::new(client), build::places(None)?);
+        let worktrees = telling(worktrees(&places), &client);
         let worktree = worktrees.find(task.session.as_str()).map_err(Failure::failed)?;
         let Some(worktree) = worktree else { return Err(Failure::usage(without(&client, &places, &task).await)) };
         Ok(Self { client, task, worktrees, worktree })
+    }
+
+    /// All of them, or why one cannot be brought home or thrown away: nothing is done then.
+    async fn all_at_rest(ids: &[String]) -> Result<Vec<Self>, Failure> {
+        let mut all = Vec::new();
+        for id in ids {
+            let found = Self::of(id).await?;
+            found.at_rest()?;
+            all.push(found);
+        }
+        Ok(all)
     }
 
     /// Whoever is at work changes what is looked at.
@@ -57,14 +71,58 @@ impl Found {
         posse_api::description(&self.task).to_owned()
     }
 
-    /// The session that started it is told with its next step.
     async fn tell(&self, paths: Vec<String>, onto: String, discarded: bool) {
-        let Some(parent) = &self.task.parent else { return };
-        let letter = Letter::BroughtHome { task: self.task.session.clone(), paths, onto, discarded };
-        if let Err(error) = self.client.deliver(parent, letter).await {
-            to_stderr(&format!("posse: {parent} could not be told of it: {error}; say it yourself when you go on with it"));
-        }
+        tell(&self.client, &self.task, paths, onto, discarded).await;
     }
+}
+
+/// The session that started a task is told with its next step.
+async fn tell(client: &Local, task: &Summary, paths: Vec<String>, onto: String, discarded: bool) {
+    let Some(parent) = &task.parent else { return };
+    let letter = Letter::BroughtHome { task: task.session.clone(), paths, onto, discarded };
+    if let Err(error) = client.deliver(parent, letter).await {
+        to_stderr(&format!("posse: {parent} could not be told of it: {error}; say it yourself when you go on with it"));
+    }
+}
+
+/// What comes into files is told before the merge is over: whoever finishes a killed one tells of it in its place.
+pub(crate) fn telling(worktrees: Worktrees, client: &Arc<Local>) -> Worktrees {
+    let (client, runtime) = (client.clone(), tokio::runtime::Handle::current());
+    // Merges are made on threads that may wait.
+    worktrees.telling(move |slug, paths| {
+        runtime.block_on(async {
+            let all = client.sessions().await.unwrap_or_default();
+            if let Some(task) = all.iter().find(|task| Worktrees::slug(task.session.as_str()) == slug) {
+                tell(&client, task, paths, String::new(), false).await;
+            }
+        });
+    })
+}
+
+/// Finishes merges of a tree's tasks that were killed, so that whoever goes on with it finds whole files and knows of them.
+/// Answers with what a person should know.
+pub(crate) async fn finish_killed(places: &Places, client: Local, root: &SessionId) -> Vec<String> {
+    if !places.worktrees_dir().exists() || !places.project.join(".git").exists() {
+        return Vec::new();
+    }
+    let (yard, home) = (worktrees(places), places.project.clone());
+    let unfinished = at_work(move || yard.unfinished(&home)).await.ok().and_then(Result::ok).unwrap_or_default();
+    if unfinished.is_empty() {
+        return Vec::new();
+    }
+    let all = client.sessions().await.unwrap_or_default();
+    let is_below = |slug: &str| all.iter().any(|task| task.root == *root && Worktrees::slug(task.session.as_str()) == slug);
+    let (yard, home) = (telling(worktrees(places), &Arc::new(client)), places.project.clone());
+    let own: Vec<_> = unfinished.into_iter().filter(|merge| merge.cleanable && is_below(&merge.slug)).collect();
+    let finished = at_work(move || {
+        let finish = |merge: &Leftover| {
+            // Whoever is at work in it may be the one who merges.
+            let _alone = yard.find(&merge.slug)?.map(|worktree| yard.alone(&worktree)).transpose()?;
+            yard.clean(&home, merge)
+        };
+        own.iter().flat_map(|merge| finish(merge).unwrap_or_else(|words| vec![words])).collect::<Vec<String>>()
+    });
+    finished.await.unwrap_or_default()
 }
 
 /// Why a task has no worktree, and what to do.
@@ -80,8 +138,17 @@ async fn without(client: &Local, places: &Places, task: &Summary) -> String {
         ),
         None => format!(
             "{id} has no worktree: it worked in {}; `posse sessions show --edits {id}` shows what it changed",
-            places.shown(&PathBuf::from(&task.directory))
+            folder_of(task, places)
         ),
+    }
+}
+
+/// Where a task worked, for whoever stands there too.
+fn folder_of(task: &Summary, places: &Places) -> String {
+    match (task.directory.as_str(), places.shown(&PathBuf::from(&task.directory))) {
+        ("", _) => "a folder that its record does not name".to_owned(),
+        (here, shown) if shown.is_empty() => safe(here),
+        (_, shown) => shown,
     }
 }
 
@@ -98,12 +165,12 @@ pub(super) async fn diff(id: &str, stat: bool, format: Listing) -> Result<Exit, 
         let text = String::from_utf8_lossy(&diff.text);
         let shown = json!({
             "task": found.task.session, "worktree": found.worktree.path, "branch": found.worktree.branch, "base": found.worktree.base,
-            "files": files, "diff": text, "cut": diff.cut, "left_out": diff.left_out,
+            "files": files, "diff": text, "cut": diff.cut, "left_out": diff.left_out, "submodules": diff.submodules,
         });
         to_stdout(&shown.to_string());
         return Ok(Exit::Done);
     }
-    if diff.files.is_empty() {
+    if diff.files.is_empty() && diff.left_out.is_empty() && diff.submodules.is_empty() {
         to_stderr(&format!("posse: {} has changed nothing in {}", found.task.session, found.worktree.path));
     }
     if stat {
@@ -118,6 +185,9 @@ pub(super) async fn diff(id: &str, stat: bool, format: Listing) -> Result<Exit, 
     }
     if diff.cut {
         to_stderr(&format!("posse: the rest is too long to show; look at it in {}", found.worktree.path));
+    }
+    for words in &diff.submodules {
+        to_stderr(&safe(&format!("posse: {words}; look in {}", found.worktree.path)));
     }
     for folder in &diff.left_out {
         to_stderr(&safe(&format!("posse: {folder} is a repository of its own: what is in it is not shown and does not come home")));
@@ -140,12 +210,7 @@ fn stat_line(file: &DiffFile) -> String {
 
 /// Several are merged in the order in which they are named; one that is in conflict leaves the others to be merged.
 pub(super) async fn merge(ids: &[String], onto: Option<&str>, keep: bool, format: Listing) -> Result<Exit, Failure> {
-    let mut all = Vec::new();
-    for id in ids {
-        let found = Found::of(id).await?;
-        found.at_rest()?;
-        all.push(found);
-    }
+    let all = Found::all_at_rest(ids).await?;
     let (mut rows, mut exit) = (Vec::new(), Exit::Done);
     for found in &all {
         let onto = onto.map_or(Onto::Home, |branch| Onto::Branch(branch.to_owned()));
@@ -154,16 +219,20 @@ pub(super) async fn merge(ids: &[String], onto: Option<&str>, keep: bool, format
         let branch = if let Onto::Branch(branch) = &onto { branch.clone() } else { String::new() };
         let merged: Result<Merged, MergeError> = at_work(move || {
             let alone = worktrees.alone(&worktree)?;
-            let merged = worktrees.merge(&worktree, &onto, &provenance, after, None)?;
-            if merged.released {
+            let merged = worktrees.merge(&worktree, &onto, &provenance, after, None);
+            // Somebody else may have brought it home while it was waited for.
+            if worktrees.find(&provenance.task).is_ok_and(|found| found.is_none()) {
                 alone.retire();
             }
-            Ok(merged)
+            merged
         })
         .await?;
         let row = match &merged {
             Ok(merged) => {
-                found.tell(merged.files.iter().map(|file| file.path.clone()).collect(), branch.clone(), false).await;
+                // What came into files was told before the merge was over.
+                if !branch.is_empty() {
+                    found.tell(merged.files.iter().map(|file| file.path.clone()).collect(), branch.clone(), false).await;
+                }
                 told_merged(found, merged, &branch, format)
             }
             Err(error) => {
@@ -232,12 +301,7 @@ fn told_refused(found: &Found, error: &MergeError, format: Listing) -> Value {
 }
 
 pub(super) async fn discard(ids: &[String], format: Listing) -> Result<Exit, Failure> {
-    let mut all = Vec::new();
-    for id in ids {
-        let found = Found::of(id).await?;
-        found.at_rest()?;
-        all.push(found);
-    }
+    let all = Found::all_at_rest(ids).await?;
     let (mut rows, mut exit) = (Vec::new(), Exit::Done);
     for found in &all {
         let (worktrees, worktree) = (found.worktrees.clone(), found.worktree.clone());
@@ -274,30 +338,57 @@ pub(super) async fn discard(ids: &[String], format: Listing) -> Result<Exit, Fai
     Ok(exit)
 }
 
-/// Which task wrote which lines, as of when they were brought home.
+/// As seen from the project's top, however it is written; nothing for the top itself.
+fn from_the_top(places: &Places, path: &str) -> Result<Option<String>, Failure> {
+    let mut full = PathBuf::new();
+    // What is meant may be gone, so nothing is looked up.
+    for part in places.cwd.join(path).components() {
+        match part {
+            Component::ParentDir => drop(full.pop()),
+            Component::CurDir => {}
+            part => full.push(part),
+        }
+    }
+    match full.strip_prefix(&places.project) {
+        Ok(below) if below.as_os_str().is_empty() => Ok(None),
+        Ok(below) => Ok(Some(below.to_string_lossy().into_owned())),
+        Err(_) => Err(Failure::usage(format!("{path} is not in {}, so no task brought anything home there", places.project.display()))),
+    }
+}
+
+/// Where lines are, and how many are not.
+fn shown_lines(written: &Written) -> String {
+    let mut shown: Vec<String> = written.hunks.iter().map(|(start, lines)| format!("{start}+{lines}")).collect();
+    match written.gone {
+        0 => {}
+        1 => shown.push("(1 line is not here now)".to_owned()),
+        gone => shown.push(format!("({gone} lines are not here now)")),
+    }
+    shown.join(" ")
+}
+
+/// Which task wrote which lines, as they are now.
 pub(super) async fn wrote(path: Option<&str>, format: Listing) -> Result<Exit, Failure> {
     let places = build::places(None)?;
     let (worktrees, home) = (worktrees(&places), places.project.clone());
-    // As seen from here, as the user names it.
-    let below = path.map(|path| {
-        let full = places.cwd.join(path);
-        full.strip_prefix(&places.project).unwrap_or(&full).to_string_lossy().into_owned()
-    });
-    let written = at_work(move || worktrees.provenance(&home, below.as_deref())).await?.map_err(Failure::failed)?;
+    let below = path.map(|path| from_the_top(&places, path)).transpose()?.flatten();
+    let wanted = below.clone();
+    let written = at_work(move || worktrees.provenance(&home, wanted.as_deref())).await?.map_err(Failure::failed)?;
     if format == Listing::Json {
         let rows: Vec<Value> = written
             .iter()
-            .map(|one| json!({"task": one.task, "agent": one.agent, "description": one.description, "at": one.at, "path": one.path, "hunks": one.hunks}))
+            .map(|one| json!({"task": one.task, "agent": one.agent, "description": one.description, "at": one.at, "path": one.path, "hunks": one.hunks, "gone": one.gone}))
             .collect();
         to_stdout(&Value::from(rows).to_string());
         return Ok(Exit::Done);
     }
-    if written.is_empty() {
-        to_stderr("posse: nothing of a task was brought home here yet");
+    match below.filter(|_| written.is_empty()) {
+        Some(path) => to_stderr(&safe(&format!("posse: nothing of a task was brought home into {path}"))),
+        None if written.is_empty() => to_stderr("posse: nothing of a task was brought home here yet"),
+        None => {}
     }
     for one in &written {
-        let places: Vec<String> = one.hunks.iter().map(|(start, lines)| format!("{start}+{lines}")).collect();
-        to_stdout(&safe(&format!("{}  {}  {}  {}  {}", one.path, places.join(" "), one.task, one.agent, one.description)));
+        to_stdout(&safe(&format!("{}  {}  {}  {}  {}", one.path, shown_lines(one), one.task, one.agent, one.description)));
     }
     Ok(Exit::Done)
 }

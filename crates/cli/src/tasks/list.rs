@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use posse_api::{Client as _, Node, ShellRow, is_task, name_lanes, shell_lines, shell_rows, task_lines};
+use posse_api::{Client as _, Node, ShellRow, is_task, name_lanes, shell_lines, shell_rows, task_lines, words};
 use posse_config::Config;
 use posse_server::Local;
 use posse_session::{Clock as _, SessionId, Summary};
@@ -55,7 +55,8 @@ pub(super) async fn list(session: Option<&str>, format: Listing) -> Result<Exit,
     let of_others: Vec<ShellRow> = shells.into_iter().filter(|shell| !tasks.iter().any(|task| task.session == shell.session)).collect();
     shell_lines(&of_others).iter().for_each(|line| to_stdout(&flat(line)));
     if listed < tasks.len() {
-        to_stderr(&format!("posse: and {} older tasks; --session ID shows those of one session", tasks.len() - listed));
+        let older = words::count((tasks.len() - listed) as u64, "older task");
+        to_stderr(&format!("posse: and {older}; --session ID shows those of one session"));
     }
     Ok(Exit::Done)
 }

@@ -105,7 +105,9 @@ fn an_id_that_is_unknown_answered_or_not_clear_says_so() {
     assert_eq!(world.posse(&["asks", "list"]).expect_code(0).out, "");
     let run = waiting(&world, "go");
     let id = asked(&run, 0);
-    for unknown in ["ask_01JD0000000000000000000000", "ask_ZZ", "ask_"] {
+    let bare = world.posse(&["asks", "answer", "ask_", "once"]).expect_code(2).err;
+    assert!(bare.contains(&format!("ask_ could be any of these: {id}")), "{bare}");
+    for unknown in ["ask_01JD0000000000000000000000", "ask_ZZ"] {
         let done = world.posse(&["asks", "answer", unknown, "once"]).expect_code(2);
         assert!(done.err.contains("not found"), "{}", done.err);
     }
@@ -205,7 +207,7 @@ fn a_project_answer_holds_in_later_runs_until_it_is_taken_back_and_never_beats_a
 #[test]
 fn a_session_that_is_removed_says_how_many_lasting_answers_go_with_it() {
     let world = pair("touch a", "mkdir b");
-    for (scope, words) in [("project", "; 2 lasting answers of this session no longer count\n"), ("once", " sessions)\n")] {
+    for (scope, words) in [("project", "; 2 lasting answers of this session no longer count\n"), ("once", " (1 session)\n")] {
         let run = waiting(&world, "go");
         asked(&run, 1);
         let session = open_asks(&world)[0]["session"].as_str().unwrap().to_owned();

@@ -125,3 +125,101 @@ fn without_posse_home_the_xdg_folders_are_used() {
     assert!(world.home.join(".local/share/posse").is_dir());
     assert!(!world.posse_home.join("data").exists());
 }
+
+/// An alias that nobody configured is the model of the files, also where a flag names it.
+#[test]
+fn an_alias_as_a_flag_is_the_default_model_unless_it_is_configured() {
+    let world = plain();
+    let model = |args: &[&str]| {
+        world.run(args).expect_code(0);
+        world.model.last().json["model"].clone()
+    };
+    for alias in ["small", "default", "strong", "haiku", "sonnet", "opus"] {
+        assert_eq!(model(&["-m", alias, "hi"]), "m1", "{alias}");
+    }
+    // Of a folder that is not trusted: the same, whoever asks for the alias.
+    world.write("posse.json", r#"{"models": {"small": "mock/m2"}}"#);
+    assert_eq!((model(&["-m", "small", "hi"]), model(&["-m", "strong", "hi"])), (json!("m2"), json!("m1")));
+    world.write("posse.json", r#"{"models": {"small": "mock/m2"}, "model": "small"}"#);
+    assert_eq!((model(&["-m", "haiku", "hi"]), model(&["hi"])), (json!("m2"), json!("m2")));
+}
+
+/// Who writes a key that does nothing yet is told, once, and nothing starts that wants a wall which is not there.
+#[test]
+fn what_is_not_built_is_named_and_a_strict_sandbox_refuses_to_start() {
+    let world = World::with().config("sandbox", json!("workspace")).config("mcp", json!({"x": {"command": "x"}})).script(|_: &Seen| "ok");
+    let done = world.run(&["hi"]).expect_code(0);
+    let named = |text: &str, words: &str| text.lines().filter(|line| line.contains(words)).count();
+    let (sandbox, mcp) = ("sandbox: not built yet, commands run without one", "mcp: not built yet, no MCP server is started");
+    assert_eq!((named(&done.err, sandbox), named(&done.err, mcp)), (1, 1), "{}", done.err);
+    for command in [&["config", "check"][..], &["doctor"]] {
+        let told = world.posse(command).expect_code(0).out;
+        assert!(told.contains(sandbox) && told.contains(mcp), "{told}");
+    }
+    for strict in [json!("strict"), json!({"mode": "strict"})] {
+        let world = World::with().config("sandbox", strict).script(|_: &Seen| "ok");
+        let done = world.run(&["hi"]).expect_code(2);
+        assert!(done.err.contains("not built yet, so commands would run without one; take it out"), "{}", done.err);
+        assert!(world.model.requests().is_empty());
+        world.posse(&["config", "check"]).expect_code(2);
+    }
+    let neighbours = plain();
+    neighbours.write("opencode.json", r#"{"mcp": {"x": {"type": "local", "command": ["x"]}}}"#);
+    let trusted = neighbours.run(&["--trust", "hi"]).expect_code(0);
+    assert!(!trusted.err.contains("not built"), "{}", trusted.err);
+}
+
+/// The file that is wrong is named from where the user stands: the folder of `-C` may have one of the same name.
+#[test]
+fn with_another_folder_a_file_is_named_from_where_the_user_stands() {
+    let world = plain();
+    world.write("sub/posse.json", "{\n  \"model\": 5\n}");
+    let done = world.run(&["-C", "sub", "hi"]).expect_code(2);
+    assert!(done.err.contains(" sub/posse.json:2: model: expected a string"), "{}", done.err);
+    world.write("beside/x", "");
+    let beside = world.command(&["run", "-C", "../sub", "hi"]).cwd(world.project.join("beside")).run().expect_code(2);
+    assert!(beside.err.contains(&format!("{}:2: model", world.project.join("sub/posse.json").display())), "{}", beside.err);
+    let inside = world.command(&["run", "hi"]).cwd(world.project.join("sub")).run().expect_code(2);
+    assert!(inside.err.contains(" posse.json:2: model"), "{}", inside.err);
+}
+
+#[test]
+fn what_is_named_and_not_there_is_found() {
+    let world = World::with()
+        .config("instructions", json!(["none.md"]))
+        .config("plugins", json!(["~/no-plugin"]))
+        .config("models", json!({"small": "mock/zzz"}))
+        .config("agent", json!({"build": {"permission": {"edit": {"*/../x": "deny"}}}}))
+        .script(|_: &Seen| "ok");
+    let check = world.posse(&["config", "check"]).expect_code(0).out;
+    let missing = ["none.md: no such file", "no-plugin: there is no such folder"];
+    assert!(check.contains("agent.build.permission.edit.*/../x: `..` after a wildcard"), "{check}");
+    for words in missing.into_iter().chain(["models.small: unknown model `mock/zzz`; there are: mock/m1, mock/m2"]) {
+        assert!(check.contains(words), "{words}: {check}");
+    }
+    let done = world.run(&["hi"]).expect_code(0);
+    for words in missing {
+        assert!(done.err.contains(words), "{words}: {}", done.err);
+    }
+    world.write("posse.json", "{\n\"command\": {\n\"x\": 3}}");
+    for command in [&["run", "/x"][..], &["config", "show"]] {
+        let done = world.posse(command).expect_code(2);
+        assert!(done.err.contains("posse.json:3: command.x: expected an object, found a number"), "{}", done.err);
+    }
+}
+
+#[test]
+fn the_doctor_names_the_files_that_were_read_and_no_others() {
+    let world = plain();
+    let line = |world: &World| {
+        let told = world.posse(&["doctor"]).out;
+        told.lines().find(|line| line.contains("configuration")).unwrap_or_else(|| panic!("{told}")).to_owned()
+    };
+    let own = world.posse_home.join("posse.json");
+    assert_eq!(line(&world), format!("✓ configuration  {}", own.display()));
+    world.write("posse.json", "{}");
+    assert_eq!(line(&world), format!("✓ configuration  {}, posse.json", own.display()));
+    std::fs::remove_file(world.project.join("posse.json")).unwrap();
+    std::fs::remove_file(&own).unwrap();
+    assert_eq!(line(&world), format!("· configuration  no file yet, so built-in values count; yours would be {}", own.display()));
+}

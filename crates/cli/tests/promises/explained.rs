@@ -109,6 +109,13 @@ fn an_unknown_name_and_a_fork_are_explained() {
     let fork = why(&world, "fork");
     // CC-269: is it on, does somebody look on, what else keeps it off.
     assert!(fork.contains("forks at a terminal are explicit") && fork.contains("without one they are off (nobody looks on"), "{fork}");
+    for (background, words) in [(true, "forks, and no call waits"), (false, "calls wait for their results, because `background` is false")]
+    {
+        let world =
+            World::with().config("fork", json!("implicit")).config("background", json!(background)).script(|_: &Seen| Answer::text("-"));
+        let fork = why(&world, "fork");
+        assert!(fork.contains("are implicit: a call that names no agent forks") && fork.contains(words), "{fork}");
+    }
     let mcp = why(&world, "mcp__server__tool");
     assert!(mcp.contains("MCP servers are not built"), "{mcp}");
 }

@@ -77,7 +77,11 @@ fn a_model_may_fork_where_somebody_has_said_so() {
         let described = world.model.requests()[0].tool(tool).unwrap()["description"].as_str().unwrap().to_owned();
         assert_eq!(described.contains("\n- fork: "), forks, "{case}: {described}");
         let result = shown["result"].as_str().unwrap();
-        let words = if forks { "did go left" } else { "`fork`" };
+        let words = if forks {
+            "did go left"
+        } else {
+            "Forks are switched off here, so `fork` cannot be called. Only the user can switch them on: `--fork explicit`"
+        };
         assert!(result.contains(words), "{case}: {result}");
     }
 }
@@ -86,8 +90,8 @@ fn a_model_may_fork_where_somebody_has_said_so() {
 /// whether it should.
 #[test]
 fn implicit_forks_whoever_is_not_named_and_nothing_is_waited_for() {
-    for (dialect, tool, launched) in [("claude", "Agent", "status: async_launched"), ("posse", "agent", "The task runs in the background.")]
-    {
+    let runs = "The task runs in the background.";
+    for (dialect, tool, launched) in [("claude", "Agent", "status: async_launched"), ("posse", "agent", runs), ("opencode", "task", runs)] {
         let world = World::with().config("dialect", json!(dialect)).config("fork", json!("implicit")).script(move |seen: &Seen| {
             match (told(seen), seen.steps()) {
                 (Some(prompt), _) => Answer::text(&format!("did {prompt}")),
@@ -106,6 +110,9 @@ fn implicit_forks_whoever_is_not_named_and_nothing_is_waited_for() {
         let properties = &schema(&requests[0], tool)["properties"];
         assert!(properties.get("run_in_background").is_none() && properties.get("description").is_some(), "{dialect}: {properties}");
         assert!(!schema(&requests[0], tool)["required"].as_array().unwrap().contains(&json!("subagent_type")), "{dialect}");
+        let described = requests[0].tool(tool).unwrap()["description"].as_str().unwrap().to_owned();
+        assert!(described.contains("No call waits") && described.contains("without it, a fork does the work"), "{dialect}: {described}");
+        assert!(!described.contains("there is no default"), "{dialect}: {described}");
         let first = requests.iter().find(|seen| told(seen).is_none() && seen.steps() == 1).unwrap();
         assert_eq!(first.last_results().iter().filter(|text| text.contains(launched)).count(), 2, "{dialect}: {:?}", first.last_results());
         let last =

@@ -212,3 +212,131 @@ fn an_import_that_was_killed_is_finished_by_the_next() {
     }
     assert!(3 <= finished);
 }
+
+/// A conversation that counts its answers: a read, an answer, and one more word.
+fn conversation() -> (World, String) {
+    let world = team();
+    world.run(&["go"]).expect_code(0);
+    let id = root(&world);
+    world.run(&["-s", &id, "what came later"]).expect_code(0);
+    (world, id)
+}
+
+fn fork_of(world: &World, id: &str, at: &str) -> String {
+    world.posse(&["sessions", "fork", id, "--at", at, "-q"]).expect_code(0).out.trim().to_owned()
+}
+
+fn sessions_in(text: &str) -> Vec<String> {
+    let mut found: Vec<String> =
+        text.lines().filter_map(|line| Some(serde_json::from_str::<Value>(line).unwrap()["session"].as_str()?.to_owned())).collect();
+    found.dedup();
+    found
+}
+
+/// Issues 6 and 7: an export has everything that the transcript shows, and nothing that came after it.
+#[test]
+fn a_fork_brings_what_it_begins_with() {
+    let (there, source) = conversation();
+    let fork = fork_of(&there, &source, "2");
+    assert_eq!(there.run(&["-s", &fork, "another way"]).expect_code(0).out, "after 2 answers\n");
+    for more in [&[][..], &["--whole"]] {
+        let text = export(&there, &fork, more);
+        assert_eq!(sessions_in(&text), [fork.clone(), source.clone()]);
+        assert!(!text.contains("what came later") && text.contains("It is read."), "up to the fork and no further");
+        for options in [&[][..], &["--as-is"], &["--new-ids"]] {
+            let here = team();
+            let file = keep(&here, &text);
+            let done = here.posse(&[&["sessions", "import", &file], options].concat()).expect_code(0);
+            let imported: Vec<&str> = done.out.lines().map(|line| line.split_whitespace().nth(1).unwrap()).collect();
+            assert_eq!((imported.len(), done.err.as_str()), (2, ""), "{}", done.out);
+            assert!(done.out.contains(&format!("which {} begins with\n", imported[1])), "{}", done.out);
+            assert_eq!(options.contains(&"--new-ids"), imported != [source.as_str(), fork.as_str()]);
+            let shown = || here.posse(&["sessions", "export", imported[1]]).expect_code(0).out;
+            assert!(shown().contains("It is read.") && !shown().contains("what came later"));
+            // What a living fork shows is kept, here as there.
+            let kept = here.posse(&["sessions", "rm", imported[0]]).expect_code(1);
+            assert!(kept.err.contains("forks of it still show") && kept.err.contains(imported[1]), "{}", kept.err);
+            // Everything from the first word on is in the request.
+            assert_eq!(here.run(&["-s", imported[1], "and now?"]).expect_code(0).out, "after 3 answers\n", "{options:?}");
+            here.posse(&["sessions", "rm", imported[0], imported[1]]).expect_code(0);
+        }
+    }
+}
+
+#[test]
+fn what_a_fork_begins_with_is_left_alone_where_it_is() {
+    let (world, source) = conversation();
+    let fork = fork_of(&world, &source, "1");
+    let text = export(&world, &fork, &[]);
+    let file = keep(&world, &text);
+    let before = export(&world, &source, &[]);
+    assert!(world.posse(&["sessions", "import", &file]).expect_code(1).err.contains("already here"));
+    world.posse(&["sessions", "rm", &fork]).expect_code(0);
+    let done = world.posse(&["sessions", "import", &file]).expect_code(0);
+    assert!(done.out.starts_with(&format!("imported {fork} (1 session, ")) && done.out.lines().count() == 1, "{}", done.out);
+    assert_eq!((export(&world, &source, &[]), export(&world, &fork, &[])), (before, text.clone()));
+    // A file of a version that did not bring it, and one that brings too little of it, are refused.
+    world.posse(&["sessions", "rm", &fork]).expect_code(0);
+    let old: String =
+        text.lines().filter(|line| line.starts_with(&format!("{{\"session\":\"{fork}\""))).map(|line| format!("{line}\n")).collect();
+    let cut: String = text.lines().take(text.lines().count() - 3).map(|line| format!("{line}\n")).collect();
+    for (content, expected) in
+        [(old, format!("goes on from {source}, which is not in the file")), (cut, format!("of {source}, which is not in the file"))]
+    {
+        let done = world.posse(&["sessions", "import", &keep(&world, &content)]).expect_code(2);
+        assert!(done.err.contains(&expected), "{}", done.err);
+    }
+    assert_eq!(sessions(&world), 1);
+}
+
+/// A fork of a fork, and a fork of a task whose caller is nobody's business.
+#[test]
+fn forks_of_forks_and_of_tasks_come_back_too() {
+    let (there, source) = conversation();
+    let first = fork_of(&there, &source, "2");
+    there.run(&["-s", &first, "another way"]).expect_code(0);
+    let second = fork_of(&there, &first, "1");
+    let here = team();
+    let text = export(&there, &second, &[]);
+    let done = here.posse(&["sessions", "import", &keep(&here, &text)]).expect_code(0);
+    assert_eq!(done.out.lines().count(), 3, "{}", done.out);
+    assert_eq!(here.run(&["-s", &second, "and now?"]).expect_code(0).out, "after 3 answers\n");
+
+    let task =
+        there.posse(&["sessions", "tree", &source, "--format", "json"]).expect_code(0).json()[1]["session"].as_str().unwrap().to_owned();
+    let fork = fork_of(&there, &task, "2");
+    let text = export(&there, &fork, &[]);
+    assert_eq!(sessions_in(&text), [fork.clone(), task.clone()]);
+    let here = team();
+    let done = here.posse(&["sessions", "import", &keep(&here, &text)]).expect_code(0);
+    assert!(done.out.starts_with(&format!("imported {task} (1 session, ")), "{}", done.out);
+    assert_eq!(here.run(&["-s", &fork, "and now?"]).expect_code(0).out, "I read it.\n");
+    let exported = here.posse(&["sessions", "export", &fork]).expect_code(0).json();
+    assert!(exported["messages"][0]["parts"][0]["text"] == "read" && exported.to_string().contains("a long line of text"), "{exported:#}");
+    assert!(here.posse(&["sessions", "rm", &task]).expect_code(1).err.contains("forks of it still show"));
+}
+
+/// A task that was at work where the fork begins is not in the file, so it is not begun again.
+#[test]
+fn a_task_that_was_not_exported_is_not_begun_here() {
+    let script = |seen: &Seen| match (seen.user_texts()[0], seen.steps()) {
+        ("go", 0) => Answer::call(
+            "agent",
+            json!({"description": "look", "prompt": "look around", "subagent_type": "general", "run_in_background": true}),
+        ),
+        ("go", steps) => Answer::text(&format!("after {steps} answers")),
+        _ => Answer::text("I looked."),
+    };
+    let there = World::new(script);
+    there.run(&["go"]).expect_code(0);
+    let source = root(&there);
+    let fork = fork_of(&there, &source, "1");
+    let text = export(&there, &fork, &[]);
+    assert!(text.contains("task_started") && !text.contains("task_ended"), "{text}");
+    let here = World::new(script);
+    here.posse(&["sessions", "import", &keep(&here, &text)]).expect_code(0);
+    here.run(&["-s", &source, "and now?"]).expect_code(0);
+    assert!(here.model.last().user_texts().iter().any(|text| text.contains("was stopped: it was not imported")));
+    assert_eq!(here.run(&["-s", &fork, "and now?"]).expect_code(0).out, "after 1 answers\n");
+    assert!(here.model.requests().iter().all(|seen| seen.user_texts()[0] == "go"), "nobody looks around again");
+}

@@ -234,6 +234,25 @@ fn a_question_that_nobody_waits_for_any_more_ends_where_it_is_answered() {
     );
 }
 
+/// The letter waits, because its owner reads none; whoever calls the question off takes the letter back, and nobody ever answers it.
+#[test]
+fn a_question_that_is_called_off_while_its_letter_waits_is_never_asked() {
+    let (world, gate) = held_up();
+    let owner = world.start(&["run", "--format", "json", "go"]);
+    assert!(world.model.wait_for_requests(1));
+    // It lives and owns the tree, and reads no letters.
+    owner.signal(rustix::process::Signal::STOP);
+    let asker = world.start(&["side", "-c", "why?"]);
+    assert!(asker.wait_for_err("asking there", LONG), "{}", asker.err_so_far());
+    asker.interrupt();
+    let done = asker.wait(Duration::from_secs(10));
+    assert_eq!((done.code, done.out.as_str()), (Some(130), ""), "{done:?}");
+    owner.signal(rustix::process::Signal::CONT);
+    gate.open();
+    let shown = owner.wait(LONG).expect_code(0).json();
+    assert_eq!((shown["result"].as_str(), internal(&shown), asked(&world)), (Some("all done"), Vec::new(), 0), "{shown}");
+}
+
 fn guesser(seen: &Seen) -> Answer {
     match last_said(seen).as_str() {
         _ if is_guess(seen) => Answer::text("run the tests").usage(10, 2, 0, 0),
@@ -452,6 +471,38 @@ fn cc_216_notes_are_put_in_order_when_it_is_time() {
     assert_eq!(asked(&world), 2);
     world.run(&["go"]).expect_code(0);
     assert_eq!(asked(&world), 2, "they are in order");
+}
+
+/// CC-216: whoever had begun to put the notes in order is killed: the next session does it, and the first one does not do it again.
+#[test]
+fn cc_216_notes_that_a_killed_process_was_putting_in_order_are_free_again() {
+    let mut plan = World::with().config("internal", json!({"consolidate": true}));
+    for number in 0..5 {
+        plan = plan.file(&format!("{NOTES}/note-{number}.md"), "something");
+    }
+    let gate = Gate::default();
+    let held = gate.clone();
+    let world = plan.script(move |seen: &Seen| match orders_notes(seen) {
+        true => {
+            held.pass();
+            Answer::text("In order now.")
+        }
+        false => Answer::text("all done"),
+    });
+    let first = world.start(&["run", "go"]);
+    soon("it puts them in order", || (asked(&world) == 1).then_some(()));
+    let other = world.run(&["--format", "json", "meanwhile"]).expect_code(0).json();
+    assert_eq!(internal(&other), [], "the first one lives");
+    first.kill();
+    assert_eq!(first.wait(LONG).signal, Some(9));
+    gate.open();
+    let listed = world.posse(&["sessions", "list", "--format", "json"]).expect_code(0).json();
+    let killed =
+        listed.as_array().unwrap().iter().find(|session| session["title"] == "go").unwrap()["session"].as_str().unwrap().to_owned();
+    let next = world.run(&["--format", "json", "next"]).expect_code(0).json();
+    assert_eq!(internal(&next), [("consolidation".to_owned(), "completed".to_owned())], "its claim died with it");
+    let shown = world.run(&["-s", &killed, "--format", "json", "and on"]).expect_code(0).json();
+    assert_eq!(internal(&shown), [("consolidation".to_owned(), "stopped".to_owned())], "{shown}");
 }
 
 /// CC-215: people see what a task in the background is doing, in every list; the model that started it does not.

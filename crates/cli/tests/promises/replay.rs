@@ -117,7 +117,7 @@ fn a_run_that_goes_another_way_says_where_and_loosely_it_goes_on() {
     assert!(done.err.contains("what does it say?") && done.err.contains("something else"), "{}", done.err);
 }
 
-/// CC-211: what is recorded is there after a kill, up to the last answer.
+/// What is recorded is there after a kill, up to the last answer.
 #[test]
 fn a_killed_recording_plays_up_to_where_it_was_cut() {
     let gate = Gate::default();
@@ -214,4 +214,189 @@ fn only_a_recording_is_recorded_into_and_played() {
     assert!(done.err.contains("exported session") && done.err.contains("posse sessions import"), "{}", done.err);
     there.run(&["--record", "a", "--replay", "b", "go"]).expect_code(2);
     there.run(&["--loose", "go"]).expect_code(2);
+}
+
+/// How the tasks of a crowd are heard of in the recording.
+#[derive(Clone, Copy)]
+enum Pace {
+    /// Each in a step of its own: the next answers when the one before was heard of.
+    OneByOne,
+    /// As chance has it, while the root is idle.
+    AtOnce,
+    /// As chance has it, while the root's turn goes on.
+    InsideTurn,
+}
+
+/// Tasks may start tasks.
+fn may_delegate() -> Value {
+    json!({"general": {"permission": {"task": "allow"}}})
+}
+
+/// A root with four tasks in the background, of which two have a task of their own.
+fn crowd(pace: Pace) -> World {
+    let heard = std::array::from_fn::<Gate, 5, _>(|_| Gate::default());
+    World::with().config("agent", may_delegate()).file("notes.txt", "seven\n").script(move |seen: &Seen| {
+        match (prompt(seen), seen.steps()) {
+            ("go", 0) => Answer::calls((0..4).map(|task| launch(&format!("part {task}"), &format!("dig {task}"), json!({})))),
+            // Never the same call twice: repeated calls are asked about.
+            ("go", step @ 1..4) if matches!(pace, Pace::InsideTurn) => {
+                Answer::call("read", json!({"filePath": "notes.txt", "limit": step}))
+            }
+            ("go", _) => {
+                let found = (0..4).filter(|task| all_texts(seen).contains(&format!("found {task}"))).count();
+                heard[found].open();
+                Answer::text(&format!("heard of {found}"))
+            }
+            (help, _) if help.starts_with("help") => Answer::text("helped"),
+            (dig, 0) if dig.ends_with(['1', '3']) => Answer::calls([launch("help", &format!("help to {dig}"), json!({}))]),
+            (dig, _) => {
+                let task: usize = dig.trim_start_matches("dig ").parse().unwrap();
+                if matches!(pace, Pace::OneByOne) {
+                    heard[task].pass();
+                }
+                Answer::text(&format!("found {task}"))
+            }
+        }
+    })
+}
+
+/// CC-121: what each step of a caller hears of its tasks is as recorded, however they come here.
+#[test]
+fn tasks_in_the_background_are_heard_of_in_the_recorded_steps() {
+    for (name, pace) in [("one by one", Pace::OneByOne), ("at once", Pace::AtOnce), ("inside a turn", Pace::InsideTurn)] {
+        let there = crowd(pace);
+        let file = tape(&there);
+        let told = there.run(&["--record", file.to_str().unwrap(), "go"]).expect_code(0);
+        assert!(told.out.ends_with("heard of 4\n"), "{name}: {}", told.out);
+        let recorded = tree(&there);
+        assert_eq!(recorded.len(), 7, "{name}: {recorded:#?}");
+        if matches!(pace, Pace::OneByOne) {
+            assert_eq!(recorded[0]["steps"], 6, "a step for each: {recorded:#?}");
+        }
+        for round in 0..ROUNDS / 2 {
+            let here = elsewhere("seven\n");
+            here.configure(&json!({"agent": may_delegate()}));
+            let done = replay(&here, &file, &["go"]).expect_code(0);
+            assert_eq!((&done.out, tree(&here)), (&told.out, recorded.clone()), "{name}, round {round}: {}", done.err);
+            assert!(!done.err.contains("recording"), "{name}, round {round}: {}", done.err);
+        }
+    }
+}
+
+/// Three shells in the background, each ending after as many seconds as a file says.
+fn shells(seconds: [&str; 3]) -> World {
+    let shell = |number: usize| {
+        let command = format!("sleep $(cat seconds-{number}); cat says-{number}");
+        call("bash", json!({"command": command, "description": format!("shell {number}"), "run_in_background": true}))
+    };
+    let world = World::with().script(move |seen: &Seen| match seen.steps() {
+        0 => Answer::calls((0..3).map(shell)),
+        _ => Answer::text(&format!("heard of {}", (0..3).filter(|number| all_texts(seen).contains(&format!("word {number}"))).count())),
+    });
+    set_shells(&world, seconds);
+    world
+}
+
+fn set_shells(world: &World, seconds: [&str; 3]) {
+    for (number, seconds) in seconds.iter().enumerate() {
+        world.write(&format!("seconds-{number}"), seconds);
+        world.write(&format!("says-{number}"), &format!("word {number}\n"));
+    }
+}
+
+/// A shell takes as long as it takes: what ends sooner than it did is heard later, what takes longer is waited for.
+#[test]
+fn shells_in_the_background_are_heard_of_in_the_recorded_steps() {
+    let table =
+        [(["0", "0.4", "0.8"], ["0.4", "0.2", "0"]), (["0", "0", "0"], ["0", "0.2", "0.4"]), (["0.2", "0.2", "0.2"], ["0", "0", "0"])];
+    for (then, now) in table {
+        let there = shells(then);
+        let file = tape(&there);
+        let told = there.run(&["--record", file.to_str().unwrap(), "go"]).expect_code(0);
+        let recorded = tree(&there);
+        for round in 0..3 {
+            let here = elsewhere("");
+            set_shells(&here, now);
+            let done = replay(&here, &file, &["go"]).expect_code(0);
+            assert_eq!((&done.out, tree(&here)), (&told.out, recorded.clone()), "{then:?} {now:?}, round {round}: {}", done.err);
+            assert!(!done.err.contains("recording"), "{then:?} {now:?}, round {round}: {}", done.err);
+        }
+    }
+}
+
+/// A notice that reads otherwise is not waited for: the run has left the recording there, or goes on loosely.
+#[test]
+fn a_shell_that_says_something_else_is_a_difference_and_not_a_wait() {
+    let there = shells(["0", "0.4", "0.8"]);
+    let file = tape(&there);
+    let told = there.run(&["--record", file.to_str().unwrap(), "go"]).expect_code(0);
+    let here = elsewhere("");
+    set_shells(&here, ["0.2", "0", "0.1"]);
+    here.write("says-0", "another word\n");
+    let done = replay(&here, &file, &["go"]).expect_code(2);
+    for part in ["not the recorded one any more", "word 0", "another word"] {
+        assert!(done.err.contains(part), "{part}: {}", done.err);
+    }
+    let done = replay(&here, &file, &["--loose", "go"]).expect_code(0);
+    assert_eq!(done.out, told.out, "{}", done.err);
+}
+
+/// What was cut off cannot be waited for.
+#[test]
+fn a_cut_recording_with_tasks_in_the_background_ends_where_it_was_cut() {
+    let there = crowd(Pace::AtOnce);
+    let file = tape(&there);
+    there.run(&["--record", file.to_str().unwrap(), "go"]).expect_code(0);
+    let whole = std::fs::read_to_string(&file).unwrap();
+    let ends: Vec<usize> = whole.match_indices("\"type\":\"exchange\"").map(|(at, _)| at + whole[at..].find('\n').unwrap() + 1).collect();
+    for end in &ends[..ends.len() - 1] {
+        std::fs::write(&file, &whole[..*end]).unwrap();
+        let here = elsewhere("seven\n");
+        here.configure(&json!({"agent": may_delegate()}));
+        let done = here.command(&["run", "--replay", file.to_str().unwrap(), "go"]).within(LONG).run().expect_code(2);
+        assert!(done.err.contains("recording"), "cut at {end}: {}", done.err);
+    }
+}
+
+/// Answers wait for each other; a lane that lets in only one would let them wait for what cannot come.
+#[test]
+fn a_replay_is_not_held_up_by_the_limits_of_a_provider() {
+    let both = std::array::from_fn::<Gate, 2, _>(|_| Gate::default());
+    let there = World::new(move |seen: &Seen| match (prompt(seen), seen.steps()) {
+        ("go", 0) => Answer::calls([launch("left", "dig 0", json!({})), launch("right", "dig 1", json!({}))]),
+        ("go", _) => Answer::text("done"),
+        (dig, _) => {
+            let own = usize::from(dig == "dig 1");
+            both[own].open();
+            both[1 - own].pass();
+            Answer::text("found")
+        }
+    });
+    let file = tape(&there);
+    there.run(&["--record", file.to_str().unwrap(), "go"]).expect_code(0);
+    let here = elsewhere("");
+    here.configure(&json!({"concurrency": {"default": 1}}));
+    let began = Instant::now();
+    replay(&here, &file, &["go"]).expect_code(0);
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+}
+
+/// Several that were asked the same thing each give their own answer again, whichever of them is first here.
+#[test]
+fn tasks_with_the_same_prompt_answer_as_they_did() {
+    let number = AtomicUsize::new(0);
+    let there = World::new(move |seen: &Seen| match (prompt(seen), seen.steps()) {
+        ("go", 0) => Answer::calls((0..4).map(|task| launch(&format!("voter {task}"), "vote", json!({})))),
+        ("go", _) => Answer::text("counted"),
+        _ => Answer::text(&format!("I say {}", number.fetch_add(1, Ordering::SeqCst))),
+    });
+    let file = tape(&there);
+    there.run(&["--record", file.to_str().unwrap(), "go"]).expect_code(0);
+    let recorded = tree(&there);
+    for round in 0..ROUNDS / 2 {
+        let here = elsewhere("");
+        let done = replay(&here, &file, &["go"]).expect_code(0);
+        assert_eq!(tree(&here), recorded, "round {round}: {}", done.err);
+        assert!(!done.err.contains("recording"), "round {round}: {}", done.err);
+    }
 }

@@ -341,7 +341,7 @@ fn at_the_terminal_the_asks_of_two_children_are_asked_one_after_the_other() {
             assert!(std::time::Instant::now() < end, "{}", terminal.screen());
             std::thread::sleep(Duration::from_millis(5));
         }
-        assert_eq!(terminal.screen().matches("? general wants bash").count(), nth, "{}", terminal.screen());
+        assert_eq!(terminal.screen().matches("? general (").count(), nth, "{}", terminal.screen());
         terminal.types(keys);
     }
     let done = terminal.wait().expect_code(0);

@@ -236,3 +236,64 @@ fn a_command_is_judged_by_what_its_links_lead_to() {
     }
     assert!(!outside.path().join("new").exists());
 }
+
+/// However a path is spelled, the deny holds: one that matched nothing would protect nothing.
+#[test]
+fn a_deny_holds_however_its_path_is_spelled() {
+    let write = |rules: &dyn Fn(&World) -> Value| {
+        let world = tries("write", json!({"filePath": "src/a.txt", "content": "2"}));
+        world.write("src/a.txt", "1");
+        world.configure(&{
+            let mut config = crate::support::world::mock_config(crate::support::Api::Anthropic, &world.model.url);
+            config["permission"] = json!({"edit": rules(&world)});
+            config
+        });
+        world.run(&["go"]).expect_code(0);
+        world.read("src/a.txt")
+    };
+    assert_eq!(write(&|_| json!({"./src/a.txt": "deny"})), "1");
+    assert_eq!(write(&|_| json!({"src/": "deny"})), "1");
+    assert_eq!(write(&|world| json!({world.project.join("src/a.txt").display().to_string(): "deny"})), "1");
+    assert_eq!(write(&|_| json!({"./b.txt": "deny"})), "2", "another file is another file");
+
+    for rule in ["read(./notes.txt)", "read(./n*)", "Read(./notes.txt)"] {
+        let world = tries("read", json!({"filePath": "notes.txt"}));
+        let done = world.run(&["--deny", rule, "go"]).expect_code(0);
+        assert!(!done.out.contains("some notes") && done.out.contains("Denied"), "{rule}: {}", done.out);
+    }
+    let world = tries("read", json!({"filePath": "notes.txt"}));
+    let absolute = format!("read({})", world.project.join("notes.txt").display());
+    assert!(!world.run(&["--deny", &absolute, "go"]).expect_code(0).out.contains("some notes"));
+}
+
+/// OpenCode's file in its own folder denies as the one beside it.
+#[test]
+fn the_rules_in_opencodes_own_folder_hold() {
+    let world = tries("write", json!({"filePath": "notes.txt", "content": "2"}));
+    world.write(
+        ".opencode/opencode.json",
+        r#"{"permission": {"edit": {"notes.txt": "deny"}}, "agent": {"zed": {"description": "d", "prompt": "p"}}}"#,
+    );
+    let done = world.run(&["go"]).expect_code(0);
+    assert!(done.out.contains("Denied") && world.read("notes.txt") == "some notes", "{}", done.out);
+    assert!(done.err.contains("from .opencode/opencode.json:1"), "{}", done.err);
+    assert!(world.posse(&["agents", "list"]).expect_code(0).out.contains("zed"));
+}
+
+/// choices.md: only `agent.NAME.permission` lifts what we deny an agent of ours.
+#[test]
+fn a_flag_does_not_lift_what_the_plan_agent_is_denied() {
+    let world = tries("write", json!({"filePath": "notes.txt", "content": "2"}));
+    world.run(&["-a", "plan", "--allow", "edit", "go"]).expect_code(0);
+    assert_eq!(world.read("notes.txt"), "some notes");
+    assert!(!world.model.last().tools.iter().any(|tool| tool == "write"), "and it is not offered");
+    let opened = World::with()
+        .config("agent", json!({"plan": {"permission": {"edit": {"notes.txt": "allow"}}}}))
+        .file("notes.txt", "some notes")
+        .script(|seen: &Seen| match seen.steps() {
+            0 => Answer::call("write", json!({"filePath": "notes.txt", "content": "2"})),
+            _ => Answer::text("done"),
+        });
+    opened.run(&["-a", "plan", "--allow", "edit", "go"]).expect_code(0);
+    assert_eq!(opened.read("notes.txt"), "2");
+}

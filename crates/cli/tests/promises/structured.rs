@@ -62,6 +62,16 @@ fn an_answer_that_does_not_fit_is_repaired_once() {
 }
 
 #[test]
+fn words_around_the_value_are_no_reason_to_ask_again() {
+    let world = World::new(|_: &Seen| {
+        Answer::text("Here is what I found:\n\n```json\n{\"files\": [\"a.rs\"], \"count\": 1}\n```\n\nAnything else?")
+    });
+    let shown = world.run(&["--output-schema", SCHEMA, "--format", "json", "which files?"]).expect_code(0).json();
+    assert_eq!(shown["structured"], json!({"files": ["a.rs"], "count": 1}));
+    assert_eq!(world.model.requests().len(), 1);
+}
+
+#[test]
 fn tools_may_be_called_on_the_way_and_agents_below_answer_as_they_like() {
     let world = World::new(|seen: &Seen| match seen.steps() {
         _ if last_said(seen).contains("look around") => Answer::text("prose from below"),
@@ -83,4 +93,32 @@ fn a_schema_can_be_a_file_and_a_wrong_one_is_refused_before_anything_runs() {
         assert!(done.err.contains(words), "{}", done.err);
     }
     assert_eq!(world.model.requests().len(), 1);
+}
+
+/// A fork's report is for its caller: no provider forces it into the shape of the user's answer, and siblings still begin alike.
+#[test]
+fn a_fork_answers_in_words() {
+    for api in [Api::Anthropic, Api::Responses] {
+        let world = World::with().api(api).script(|seen: &Seen| match seen.steps() {
+            _ if last_said(seen).contains("<fork-boilerplate>") => Answer::text("prose from a fork"),
+            0 => {
+                let fork = |prompt: &str| json!({"description": prompt, "prompt": prompt, "subagent_type": "fork"});
+                Answer::call("agent", fork("go left")).and_call("agent", fork("go right"))
+            }
+            _ => Answer::text(r#"{"files": [], "count": 0}"#),
+        });
+        let shown = world.run(&["--fork", "explicit", "--output-schema", SCHEMA, "--format", "json", "go"]).expect_code(0).json();
+        assert_eq!(shown["structured"], json!({"files": [], "count": 0}), "{api:?}");
+        let requests = world.model.requests();
+        let forks: Vec<_> = requests.iter().filter(|seen| last_said(seen).contains("<fork-boilerplate>")).collect();
+        assert_eq!(forks.len(), 2, "{api:?}: none is asked to repair anything");
+        for fork in &forks {
+            assert!(told(fork).is_null() && last_said(fork).ends_with("which is not yours to give."), "{api:?}: {}", last_said(fork));
+        }
+        let alike = forks[0].body.iter().zip(&forks[1].body).take_while(|(one, other)| one == other).count();
+        let text = String::from_utf8_lossy(&forks[0].body);
+        assert_eq!(alike, text.rfind("Your task:\\ngo ").unwrap() + "Your task:\\ngo ".len(), "{api:?}");
+        let caller = requests.iter().find(|seen| seen.steps() == 0).unwrap();
+        assert!(!told(caller).is_null(), "{api:?}");
+    }
 }

@@ -152,7 +152,7 @@ fn a_question_below_is_asked_at_the_terminal_without_the_picture_over_it() {
     // Long enough for the picture to be drawn over the question, if it were.
     std::thread::sleep(Duration::from_millis(300));
     let screen = shown(&terminal.screen());
-    let asked = screen.iter().position(|line| line.starts_with("? general wants bash")).unwrap_or_else(|| panic!("{screen:#?}"));
+    let asked = screen.iter().position(|line| line.starts_with("? general (make it) wants bash")).unwrap_or_else(|| panic!("{screen:#?}"));
     assert!(screen[asked..].iter().any(|line| line.contains("bash(touch made)")), "{screen:#?}");
     assert!(screen.last().unwrap().contains("a no to all and stop: "), "the question is the last thing on the screen: {screen:#?}");
     terminal.types("y\n");

@@ -101,7 +101,7 @@ fn an_undo_restores_every_file_and_tells_the_model() {
     let done = world.posse(&["sessions", "undo", &id]).expect_code(0);
     assert_eq!(
         done.out,
-        "restored  a.txt  (2 edits)\nrestored  big.txt  (1 edits)\nremoved  bin/start.sh  (1 edits)\nrestored  gone.txt  (1 edits)\nremoved  new/b.txt  (1 edits)\nrestored  run.sh  (1 edits)\n"
+        "restored  a.txt  (2 edits)\nrestored  big.txt  (1 edit)\nremoved  bin/start.sh  (1 edit)\nrestored  gone.txt  (1 edit)\nremoved  new/b.txt  (1 edit)\nrestored  run.sh  (1 edit)\n"
     );
     assert_eq!(changed(&world), Vec::<String>::new(), "contents and modes are as they were");
     assert!(edits(&world, &id).iter().all(|edit| edit["undone"] == true));
@@ -138,7 +138,7 @@ fn nothing_at_all_is_undone_where_a_file_was_changed_since() {
     assert!(edits(&world, &id).iter().all(|edit| edit["undone"] == false));
     // A file that is already as it was before counts as done.
     let write = world.posse(&["sessions", "undo", &id, "--call", &calls[1]]).expect_code(0);
-    assert_eq!(write.out, "already as it was  new/b.txt  (1 edits)\n");
+    assert_eq!(write.out, "already as it was  new/b.txt  (1 edit)\n");
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn one_call_or_one_agent_can_be_undone() {
     assert!([0, 1, 2, 4, 6].iter().all(|nth| unclear.contains(call(*nth))), "every match is named: {unclear}");
     for (option, value, words) in [
         ("--call", "call_nothing", "no call call_nothing changed a file here"),
-        ("--call", "call_", "no call call_ changed a file here"),
+        ("--call", "call_", "call_ could be any of these: call_"),
         ("--agent", "nobody", "no agent named nobody changed a file here; these did: build"),
     ] {
         let done = world.posse(&["sessions", "undo", &id, option, value]).expect_code(2);

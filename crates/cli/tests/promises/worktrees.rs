@@ -11,7 +11,7 @@ use std::{
 use serde_json::{Value, json};
 
 use crate::{
-    background::{Gate, LONG},
+    background::{Gate, LONG, soon},
     delegation::{prompt, requests_of},
     support::{Answer, Seen, World, answer::Piece, call, git, world::Plan},
 };
@@ -175,6 +175,30 @@ fn an_absolute_path_into_the_callers_tree_is_outside() {
         assert_eq!(shown["denied"].as_array().unwrap().len(), 1, "{name}: {shown:#}");
         assert_eq!((world.read("note.txt").as_str(), state(&world.project)), ("plum\n", (1, 1, String::new())), "{name}");
     }
+}
+
+/// CC-220: a substitution, a file that is read or a pipe leads out like a path that is written out; names that git lists
+/// stay in the worktree and ask nobody.
+#[test]
+fn a_place_that_only_the_run_can_tell_is_outside() {
+    const OUT: [&str; 5] = [
+        "rm -f $(git worktree list | head -1 | cut -d' ' -f1)/note.txt",
+        "M=$(git worktree list | head -1 | cut -d' ' -f1); cp sub/inner.txt \"$M/taken\"",
+        "git worktree list --porcelain | head -1 | cut -d' ' -f2 > list; read P < list; touch \"$P/taken\"",
+        "git worktree list | head -1 | awk '{print $1}' | xargs -I{} rm -rf {}/sub",
+        "BASH_ENV=./env.sh bash -c 'git reset --hard'",
+    ];
+    let world = plan().script(|seen: &Seen| match (prompt(seen), seen.steps()) {
+        ("go", 0) => Answer::calls([isolated("work", json!({}))]),
+        ("work", step) if step < OUT.len() => Answer::calls([bash(OUT[step])]),
+        ("work", step) if step == OUT.len() => Answer::calls([bash("git ls-files '*.txt' | xargs sed -i 's/plum/pear/' && cat note.txt")]),
+        (_, _) => Answer::text(&seen.last_results().join("\n====\n")),
+    });
+    let shown = run_json(&world, &["go"], 4);
+    assert_eq!(shown["denied"].as_array().unwrap().len(), OUT.len(), "{shown:#}");
+    assert!(result(&shown).contains("pear"), "{shown:#}");
+    assert_eq!((world.read("note.txt").as_str(), world.read("sub/inner.txt").as_str()), ("plum\n", "inner\n"));
+    assert!(!world.project.join("taken").exists());
 }
 
 /// CC-033: a definition may ask for a worktree; a call that says `none` works in its caller's folder.
@@ -461,4 +485,115 @@ fn a_notice_names_the_worktree() {
         let (path, _) = named(&result(&shown).replace("<result>", "\n"));
         assert_eq!(std::fs::read_to_string(path.join("note.txt")).unwrap(), "pear\n", "{dialect}");
     }
+}
+
+/// What a user's command that makes folders does: it notes each run, and names the folder as it was told to.
+const MAKING: &str = "echo run >> ../runs; mkdir -p ../made-$POSSE_SLUG && cp note.txt ../made-$POSSE_SLUG && echo ../made-$POSSE_SLUG";
+
+/// More appends than a run with one task has.
+const APPENDS_MAX: u64 = 40;
+
+fn only_session(world: &World) -> Option<String> {
+    let listed = world.posse(&["sessions", "list", "--format", "json"]).expect_code(0).json();
+    listed.as_array().unwrap().first().map(|session| session["session"].as_str().unwrap().to_owned())
+}
+
+/// CC-224, CC-271: killed before any append, also between the command and the first fact of its task: the command has run once, and in the
+/// end nothing is noted of it.
+#[test]
+fn the_users_command_runs_once_wherever_posse_is_killed() {
+    let mut listed = 0;
+    for append in 1..=APPENDS_MAX {
+        let plan = plan().config("worktree", json!({"create": MAKING}));
+        let world = plan.script(one(|| vec![isolated("work", json!({}))], || bash("cat note.txt")));
+        let killed = world.command(&["run", "go"]).env("POSSE_CRASH_AT", &format!("before_append:{append}")).run();
+        let runs = || std::fs::read_to_string(world.folder().join("runs")).unwrap_or_default().lines().count();
+        assert!(runs() <= 1, "{append}");
+        listed += usize::from(world.posse(&["doctor"]).out.contains("which has not begun"));
+        match (killed.signal, only_session(&world)) {
+            (Some(_), Some(session)) => drop(world.posse(&["sessions", "resume", &session]).expect_code(0)),
+            (Some(_), None) => drop(world.run(&["go"]).expect_code(0)),
+            (None, _) => {
+                assert!(4 < append && listed == 1, "{append} {listed}");
+                return;
+            }
+        }
+        assert_eq!(runs(), 1, "{append}: it does not run twice for one task");
+        let left = world.posse(&["doctor", "--clean"]).out;
+        assert!(!left.contains("worktree.create") && !left.contains("orders"), "{append}: {left}");
+    }
+    panic!("it never ended");
+}
+
+/// Killed in the middle of the command: nothing of it lives on, and `doctor` lists and cleans what is noted, with git and without.
+#[test]
+fn the_users_command_does_not_outlive_posse() {
+    for bare in [false, true] {
+        let mut plan = plan().config("worktree", json!({"create": "touch ../begun; sleep 600"}));
+        if bare {
+            plan = plan.without_git();
+        }
+        let world = plan.script(one(|| vec![isolated("work", json!({}))], || bash("pwd")));
+        let run = world.start(&["run", "go"]);
+        soon("the command runs", || world.folder().join("begun").exists().then_some(()));
+        run.kill();
+        assert_eq!(run.wait(LONG).signal, Some(9));
+        let left = world.processes_left_after(Duration::from_secs(10));
+        assert!(left.is_empty(), "{left:?}");
+        let told = world.posse(&["doctor"]).out;
+        assert!(told.contains("your `worktree.create` command was interrupted in"), "bare {bare}: {told}");
+        let cleaned = world.posse(&["doctor", "--clean"]).out;
+        assert!(cleaned.contains("cleaned: ") && !world.posse(&["doctor"]).out.contains("worktree.create"), "bare {bare}: {cleaned}");
+    }
+}
+
+/// CC-221: a fork keeps its caller's head, so what its worktree lacks is said where it is told that it has moved.
+#[test]
+fn a_fork_is_told_of_submodules_that_could_not_be_filled() {
+    for agent in ["fork", "general"] {
+        let world = plan().config("fork", json!("explicit")).script(move |seen: &Seen| {
+            let is_fork = seen.user_texts().iter().any(|text| text.contains("<fork-boilerplate>"));
+            match (prompt(seen), seen.steps()) {
+                _ if is_fork => Answer::text("worked"),
+                ("go", 0) => Answer::calls([isolated("work", json!({"subagent_type": agent}))]),
+                _ => Answer::text("done"),
+            }
+        });
+        // A submodule whose repository is nowhere.
+        let commit = git(&world.project, &["rev-parse", "HEAD"]);
+        world.write(".gitmodules", "[submodule \"lib\"]\n\tpath = lib\n\turl = ./nowhere\n");
+        git(&world.project, &["add", ".gitmodules"]);
+        git(&world.project, &["update-index", "--add", "--cacheinfo", &format!("160000,{},lib", commit.trim())]);
+        git(&world.project, &["commit", "-qm", "a submodule"]);
+        world.write("lib/.git", "gitdir: ../nowhere\n");
+        run_json(&world, &["go"], 0);
+        let words = "Of this worktree you should know: the submodule lib is empty in the worktree: its repository was not found.";
+        let is_task = |seen: &Seen| seen.user_texts().iter().any(|text| text.contains("<fork-boilerplate>") || *text == "work");
+        let task = world.model.requests().into_iter().find(|seen| is_task(seen)).unwrap();
+        let told = (task.system.contains(words), task.user_texts().iter().any(|text| text.contains(words)));
+        assert_eq!(told, (agent != "fork", agent == "fork"), "{agent}: {:#?}", task.user_texts());
+    }
+}
+
+/// The repository of a worktree is gone when somebody goes on: the task has failed in its own log as in its caller's, and says why.
+#[test]
+fn a_task_whose_worktree_cannot_be_made_again_has_failed_everywhere() {
+    let world = plan().script(one(|| vec![isolated("work", json!({}))], || bash("touch begun; sleep 600")));
+    let run = world.start(&["run", "go"]);
+    soon("its call runs", || {
+        let listed = git(&world.project, &["worktree", "list"]);
+        let path = listed.lines().nth(1)?.split(' ').next()?;
+        Path::new(path).join("begun").exists().then_some(())
+    });
+    run.kill();
+    assert_eq!(run.wait(LONG).signal, Some(9));
+    let session = only_session(&world).unwrap();
+    std::fs::rename(world.project.join(".git"), world.folder().join("moved-away")).unwrap();
+    let resumed = world.posse(&["sessions", "resume", &session]).expect_code(0);
+    let nodes = world.posse(&["sessions", "tree", &session, "--format", "json"]).expect_code(0).json();
+    let states: Vec<(&str, &str)> =
+        nodes.as_array().unwrap().iter().map(|node| (node["agent"].as_str().unwrap(), node["status"].as_str().unwrap())).collect();
+    assert_eq!(states, [("build", "completed"), ("general", "failed")], "{nodes}");
+    assert!(resumed.out.contains("cannot be used: its repository"), "{resumed:?}");
+    assert_eq!(requests_of(&world, "work").len(), 1, "nobody was asked to go on without its folder");
 }

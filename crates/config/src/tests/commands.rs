@@ -397,8 +397,9 @@ fn an_unknown_command_names_the_near_ones() {
         ("reveiw", "there is no command `/reveiw`; did you mean /review?"),
         ("comit", "there is no command `/comit`; did you mean /git:commit?"),
         ("deploy", "there is no command `/deploy`; did you mean /deploy-staging?"),
-        ("zzz", "there is no command `/zzz`; there are: /deploy-staging, /git:commit, /init, /review"),
+        ("zzz", "there is no command `/zzz`; there are: /compact, /deploy-staging, /fork, /git:commit, /init, /review"),
+        ("compcat", "there is no command `/compcat`; did you mean /compact?"),
     ] {
-        assert_eq!(commands.unknown(name), expected);
+        assert_eq!(commands.unknown(name, &["compact", "fork"]), expected);
     }
 }

@@ -51,6 +51,19 @@ fn a_wrong_value_names_file_line_key_and_what_was_expected() {
         ),
         ("{\"permissions\": {\"deny\": []}}", "1: permission.deny: expected \"allow\", \"ask\" or \"deny\", found a list"),
         ("{\"tools\": {\n\"write\": \"no\"}}", "2: tools.write: expected true or false, found a string"),
+        ("{\"command\": {\n\"x\": 3}}", "2: command.x: expected an object, found a number"),
+        ("{\"command\": {\"x\": {\n\"template\": 3}}}", "2: command.x.template: expected a string, found a number"),
+        ("{\"commands\": \"x\"}", "1: command: expected commands by name, found a string"),
+        (
+            "{\n\"sandbox\": \"loose\"}",
+            "2: sandbox: expected one of \"auto\", \"off\", \"read-only\", \"workspace\", \"strict\", found another word",
+        ),
+        (
+            "{\"sandbox\": {\n\"mode\": 1}}",
+            "2: sandbox.mode: expected one of \"auto\", \"off\", \"read-only\", \"workspace\", \"strict\", found a number",
+        ),
+        ("{\"mcp\": true}", "1: mcp: expected an object, found a boolean"),
+        ("{\"hooks\": []}", "1: hooks: expected an object, found a list"),
         ("[]", "1: expected an object, found a list"),
         ("{\n\"model\" \"x\"}", "2: not valid JSON: expected colon after the string or word in object property"),
         ("{\"model\":\n \"{env:NO_SUCH}\"}", "2: model: the environment variable NO_SUCH is not set"),
@@ -184,4 +197,52 @@ fn a_check_gives_errors_or_warnings() {
     let world = World::with_user("{\"model\": 1}");
     let checked = check(&world.places(), &|name: &str| world.get(name), &world.overrides);
     assert_eq!((checked.errors.len(), checked.warnings.len()), (1, 0));
+}
+
+/// Who writes a key that does nothing yet is told so: silence would be a promise.
+#[test]
+fn what_is_not_built_is_named_and_a_strict_sandbox_refuses_to_start() {
+    let file = "home/posse/posse.json:1";
+    for (text, expected) in [
+        (r#"{"sandbox": "workspace"}"#, "sandbox: not built yet, commands run without one"),
+        (r#"{"sandbox": {"writable": ["x"]}}"#, "sandbox: not built yet, commands run without one"),
+        (r#"{"mcp": {"x": {}}}"#, "mcp: not built yet, no MCP server is started"),
+        (r#"{"hooks": {"x": []}}"#, "hooks: not built yet, none of them runs"),
+        (r#"{"schedule": [1]}"#, "schedule: not built yet, nothing starts by itself"),
+        (r#"{"categories": {"quick": {}}}"#, "categories: not built yet, tasks are started by agent"),
+    ] {
+        assert_eq!(World::with_user(text).warnings(), [format!("{file}: {expected}")], "{text}");
+    }
+    for quiet in [r#"{"sandbox": "off"}"#, r#"{"sandbox": {"mode": "off"}}"#, r#"{"mcp": {}, "hooks": {}, "schedule": []}"#] {
+        assert_eq!(World::with_user(quiet).warnings(), Vec::<String>::new(), "{quiet}");
+    }
+    for (text, key) in [(r#"{"sandbox": "strict"}"#, "sandbox"), (r#"{"sandbox": {"mode": "strict"}}"#, "sandbox.mode")] {
+        let words = World::with_user(text).error();
+        assert!(words.starts_with(&format!("{file}: {key}: not built yet, so commands would run without one; take it out")), "{words}");
+    }
+    // A neighbour's keys are the neighbour's, and a folder that is not trusted is told that they do not count.
+    let neighbours = World::new()
+        .file("home/.config/opencode/opencode.json", r#"{"mcp": {"x": {}}}"#)
+        .file("home/.claude/settings.json", r#"{"hooks": {"Stop": []}, "sandbox": {"enabled": true}}"#);
+    assert_eq!(neighbours.warnings(), Vec::<String>::new());
+    let project = World::with_project(r#"{"sandbox": "strict", "mcp": {"x": {}}}"#).load().unwrap();
+    assert!(project.warnings.is_empty() && project.ignored_line().unwrap().contains("posse.json: sandbox, mcp"));
+}
+
+#[test]
+fn what_is_named_and_not_there_is_found() {
+    let world = World::with_user(r#"{"instructions": ["none.md"], "plugins": ["~/no-plugin"], "skills": ["~/no-skills", "~/skills"]}"#)
+        .file("home/skills/a/SKILL.md", "x");
+    let env = |name: &str| world.get(name);
+    let found = check(&world.places(), &env, &crate::Overrides::default());
+    let words: Vec<String> = found.warnings.iter().map(|warning| world.near(&warning.to_string())).collect();
+    let file = "home/posse/posse.json:1";
+    assert_eq!(
+        words,
+        [
+            format!("{file}: plugins: home/no-plugin: there is no such folder"),
+            format!("{file}: skills: home/no-skills: there is no such folder"),
+            format!("{file}: instructions: home/posse/none.md: no such file"),
+        ]
+    );
 }

@@ -384,7 +384,7 @@ fn a_name_that_is_printed_can_be_typed() {
         let [crate::Line::Command { name, arguments }] = &crate::lines(&line)[..] else { panic!("{line}") };
         assert_eq!((commands.find(name).map(|found| &found.name), arguments.as_str()), (Some(&command.name), "words"), "{line}");
     }
-    let words = commands.unknown("zzzzzzzz");
+    let words = commands.unknown("zzzzzzzz", &[]);
     for typed in ["/team:deep", "/v1-2", "/my-cmd", "/My-Skill"] {
         assert!(words.contains(typed), "{typed}: {words}");
     }

@@ -104,6 +104,30 @@ fn the_flag_is_above_the_file_and_the_file_above_the_alias() {
 }
 
 #[test]
+fn an_alias_that_nobody_configured_is_the_default_model_also_as_a_flag() {
+    let named = |text: &str, flag: &str| {
+        let user = World::with_user(MOCK).env("POSSE_CONFIG_CONTENT", text).model_flag(flag);
+        (chosen(&user, None), chosen(&user, Some(flag)))
+    };
+    let both = |name: &str| (name.to_owned(), name.to_owned());
+    for flag in ["default", "strong", "sonnet", "opus"] {
+        assert_eq!(named(r#"{"model": "mock/m2"}"#, flag), both("mock/m2"), "{flag}");
+        assert_eq!(named(r#"{"models": {"default": "m2"}}"#, flag), both("mock/m2"), "{flag}");
+        assert_eq!(named(r#"{"model": "m1", "models": {"default": "m2"}}"#, flag), both("mock/m2"), "{flag}");
+        assert_eq!(named("{}", flag), both("mock/m1"), "{flag}: the first that there is");
+        assert_eq!(named(r#"{"model": "fast", "models": {"fast": "mock/m2"}}"#, flag), both("mock/m2"), "{flag}");
+    }
+    for flag in ["small", "haiku"] {
+        assert_eq!(named(r#"{"model": "mock/m1"}"#, flag), both("mock/m2"), "{flag}");
+    }
+    // What a run is told to use is also the default of its agents.
+    let flagged = World::with_user(MOCK).env("POSSE_CONFIG_CONTENT", r#"{"model": "m1"}"#).model_flag("vendor/m3");
+    assert_eq!((chosen(&flagged, Some("strong")), chosen(&flagged, Some("small"))), ("mock/vendor/m3".into(), "mock/m2".into()));
+    let round = World::with_user(MOCK).env("POSSE_CONFIG_CONTENT", r#"{"model": "strong"}"#).model_flag("strong");
+    assert_eq!(chosen(&round, None), "the alias `default` leads back to itself");
+}
+
+#[test]
 fn aliases_that_go_round_are_refused() {
     let world = World::with_user(r#"{"models": {"small": "strong", "strong": "small"}}"#);
     assert_eq!(chosen(&world, Some("small")), "the alias `small` leads back to itself");

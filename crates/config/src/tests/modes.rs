@@ -8,7 +8,8 @@ use crate::{Config, PermissionMode, parse_rule_flag, testing::World};
 
 fn plan(mut world: World, flags: &[(&str, Verdict)]) -> Config {
     world.overrides.permission_mode = Some(PermissionMode::Plan);
-    world.overrides.rules = flags.iter().flat_map(|(text, action)| parse_rule_flag(text, *action, Path::new("/")).unwrap()).collect();
+    world.overrides.rules =
+        flags.iter().flat_map(|(text, action)| parse_rule_flag(text, *action, Path::new("/"), Path::new("/p")).unwrap()).collect();
     world.load().unwrap()
 }
 

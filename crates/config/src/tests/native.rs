@@ -201,6 +201,40 @@ fn a_users_rules_and_a_natives() {
     }
 }
 
+/// An allow of the command line lifts everything but what we deny an agent of ours; only its definition lifts that.
+#[test]
+fn a_flag_lifts_no_native_deny() {
+    let flagged = |user: &str, flags: &[(&str, Verdict)], agent: &str, key: &str, pattern: &str| {
+        let mut world = World::with_user(user);
+        let parse =
+            |(text, action): &(&str, Verdict)| crate::parse_rule_flag(text, *action, &world.path("home"), &world.path("proj")).unwrap();
+        world.overrides.rules = flags.iter().flat_map(parse).collect();
+        verdict(&world, agent, key, pattern)
+    };
+    let (edit, bash) = ([("edit", Verdict::Allow)], [("bash", Verdict::Allow)]);
+    let opened = r#"{"agent": {"plan": {"permission": {"edit": {"docs/*": "allow"}}}}}"#;
+    let closed = r#"{"agent": {"plan": {"permission": {"edit": {"docs/*": "deny"}, "webfetch": "deny"}}}}"#;
+    let table = [
+        ("{}", &edit[..], "plan", "edit", "a", Verdict::Deny),
+        ("{}", &[("*", Verdict::Allow)][..], "plan", "edit", "a", Verdict::Deny),
+        ("{}", &edit[..], "explore", "edit", "a", Verdict::Deny),
+        ("{}", &bash[..], "explore", "bash", "cargo test", Verdict::Deny),
+        ("{}", &bash[..], "explore", "bash", "git log", Verdict::Allow),
+        ("{}", &bash[..], "plan", "bash", "cargo test", Verdict::Allow),
+        (opened, &edit[..], "plan", "edit", "docs/a", Verdict::Allow),
+        (opened, &edit[..], "plan", "edit", "a", Verdict::Deny),
+        (closed, &edit[..], "plan", "edit", "docs/a", Verdict::Deny),
+        (closed, &[("webfetch", Verdict::Allow)][..], "plan", "webfetch", "http://x", Verdict::Allow),
+        (r#"{"agent": {"plan": {"permission": {"edit": "deny"}}}}"#, &edit[..], "plan", "edit", "a", Verdict::Deny),
+        (r#"{"agent": {"plan": {"permission": {"edit": "allow"}}}}"#, &edit[..], "plan", "edit", "a", Verdict::Allow),
+        (r#"{"permission": {"edit": "deny"}}"#, &edit[..], "build", "edit", "a", Verdict::Allow),
+        (opened, &[("edit", Verdict::Allow), ("edit(docs/x)", Verdict::Deny)][..], "plan", "edit", "docs/x", Verdict::Deny),
+    ];
+    for (user, flags, agent, key, pattern, expected) in table {
+        assert_eq!(flagged(user, flags, agent, key, pattern), expected, "{user} {flags:?}: {agent} {key}({pattern})");
+    }
+}
+
 /// Vectors 25 to 29 of opencode.md 3.7: rules about delegation.
 #[test]
 fn rules_of_delegation() {

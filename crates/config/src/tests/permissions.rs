@@ -13,7 +13,7 @@ fn verdict(config: &Config, key: &str, pattern: &str) -> Verdict {
 }
 
 fn flag(text: &str, action: Verdict) -> Vec<posse_session::Rule> {
-    parse_rule_flag(text, action, Path::new("/")).unwrap()
+    parse_rule_flag(text, action, Path::new("/"), Path::new("/p")).unwrap()
 }
 
 fn verdicts(config: &Config, touches: &[(&str, &str)]) -> String {
@@ -23,6 +23,72 @@ fn verdicts(config: &Config, touches: &[(&str, &str)]) -> String {
         Verdict::Deny => 'd',
     };
     touches.iter().map(|(key, pattern)| letter(verdict(config, key, pattern))).collect()
+}
+
+/// However a path is spelled, in a file, an agent's map or a flag: a rule that silently matches nothing protects nothing.
+#[test]
+fn a_path_in_a_rule_is_found_in_every_spelling() {
+    let spelled = |world: &World, path: &str| path.replace("PROJ", &world.path("proj").display().to_string());
+    let touches = [("edit", "a.txt"), ("edit", "src/deep/b.rs"), ("edit", "b.txt"), ("edit", "srcs")];
+    for (path, expected) in [
+        ("./a.txt", "daaa"),
+        ("PROJ/a.txt", "daaa"),
+        ("src/../a.txt", "daaa"),
+        ("src/", "adaa"),
+        ("./src/", "adaa"),
+        ("PROJ/src/**", "adaa"),
+        ("PROJ/", "dddd"),
+        ("/elsewhere/a.txt", "aaaa"),
+    ] {
+        let world = World::new();
+        let path = spelled(&world, path);
+        let map = format!(r#"{{"permission": {{"edit": {{"{path}": "deny"}}}}}}"#);
+        let user = world.user(&map);
+        assert_eq!(verdicts(&user.load().unwrap(), &touches), expected, "{path}");
+
+        let agent = format!(r#"{{"agent": {{"build": {map}}}}}"#);
+        let world = user.user(&agent);
+        let config = world.load().unwrap();
+        let agents = crate::agents(&world.places(), &config, None).unwrap();
+        let rules = &config.rulebook_for(agents.get("build").unwrap(), crate::PermissionMode::Default).rules;
+        let of_agent: String = touches
+            .iter()
+            .map(|(key, name)| if rules.judge(&Touch::new(*key, *name)).verdict == Verdict::Deny { 'd' } else { 'a' })
+            .collect();
+        assert_eq!(of_agent, expected, "of an agent: {path}");
+
+        let mut world = world.user("{}");
+        let rules = parse_rule_flag(&format!("edit({path})"), Verdict::Deny, &world.path("home"), &world.path("proj"));
+        world.overrides.rules = rules.unwrap();
+        assert_eq!(verdicts(&world.load().unwrap(), &touches), expected, "as a flag: {path}");
+    }
+}
+
+#[test]
+fn a_pattern_that_can_never_match_is_named() {
+    let user = r#"{"permission": {"edit": {
+        "*/../x": "deny",
+        "*.{txt,rs}": "deny"},
+        "external_directory": {"*/../keys": "allow"}},
+        "agent": {"build": {"permission": {"read": {"*/../y": "deny"}}}}}"#;
+    let world = World::with_user(user);
+    let file = "home/posse/posse.json";
+    assert_eq!(
+        world.warnings(),
+        [
+            format!(
+                "{file}:2: permission.edit.*/../x: `..` after a wildcard, or above the top: no path is named like that, so this rule can never match"
+            ),
+            format!(
+                "{file}:3: permission.edit.*.{{txt,rs}}: `{{a,b}}` is no choice here, so this rule can hardly match; write a rule for each"
+            ),
+            format!(
+                "{file}:4: permission.external_directory.*/../keys: `..` after a wildcard, or above the top: no path is named like that, so this rule can never match"
+            ),
+        ]
+    );
+    let tolerated = crate::agents(&world.places(), &world.load().unwrap(), None).unwrap().tolerated;
+    assert!(tolerated.len() == 1 && tolerated[0].key == "agent.build.permission.read.*/../y", "{tolerated:?}");
 }
 
 #[test]

@@ -22,6 +22,8 @@ fn each_source_is_above_the_one_before() {
     let world = is(world.file("home/.config/opencode/opencode.jsonc", says("2")), "2", "home/.config/opencode/opencode.jsonc:1");
     let world = is(world.user(&says("3")), "3", "home/posse/posse.json:1");
     let world = is(world.file("proj/opencode.json", says("4")), "4", "proj/opencode.json:1");
+    let world = is(world.file("proj/.opencode/opencode.json", says("4a")), "4a", "proj/.opencode/opencode.json:1");
+    let world = is(world.file("proj/.opencode/opencode.jsonc", says("4b")), "4b", "proj/.opencode/opencode.jsonc:1");
     let world = is(world.file("proj/a/b/opencode.jsonc", says("5")), "5", "opencode.jsonc:1");
     let world = is(world.file("proj/posse.json", says("6")), "6", "proj/posse.json:1");
     let world = is(world.file("proj/a/posse.jsonc", says("7")), "7", "proj/a/posse.jsonc:1");
@@ -30,8 +32,33 @@ fn each_source_is_above_the_one_before() {
     let world = is(world.env("POSSE_CONFIG_CONTENT", &says("10")), "10", "POSSE_CONFIG_CONTENT:1");
     let world = is(world.model_flag("x/11"), "11", "--model");
     let sources: Vec<String> = world.load().unwrap().sources.iter().map(|source| world.near(source)).collect();
-    assert_eq!(sources.len(), 11);
-    assert_eq!((sources[0].as_str(), sources[10].as_str()), ("built-in", "POSSE_CONFIG_CONTENT"));
+    assert_eq!(sources.len(), 13);
+    assert_eq!((sources[0].as_str(), sources[12].as_str()), ("built-in", "POSSE_CONFIG_CONTENT"));
+}
+
+/// OpenCode's file in its own folder is believed as the one beside it, and its rules and agents count.
+#[test]
+fn the_file_in_opencodes_own_folder_counts() {
+    let text = r#"{"permission": {"edit": {"a.txt": "deny"}, "bash": "allow"}, "model": "{file:m.txt}", "mcp": {"x": {}},
+        "agent": {"zed": {"description": "d", "mode": "primary", "prompt": "p"}}}"#;
+    let mut world = World::new().file("proj/.opencode/opencode.json", text).file("proj/.opencode/m.txt", "x/m");
+    let config = world.load().unwrap();
+    assert_eq!(
+        config.ignored_line().unwrap(),
+        "ignored, because this folder is not trusted: .opencode/opencode.json: model, mcp, permission.bash (allow) (`posse trust` accepts it)"
+    );
+    let denied = |config: &crate::Config| {
+        let judged = config.rulebook().rules.judge(&posse_session::Touch::new("edit", "a.txt"));
+        (judged.verdict, judged.origin)
+    };
+    assert_eq!(denied(&config), (posse_session::Verdict::Deny, ".opencode/opencode.json:1".to_owned()));
+    assert!(crate::agents(&world.places(), &config, None).unwrap().get("zed").is_some());
+    world.overrides.trust = true;
+    let trusted = world.load().unwrap();
+    assert_eq!((trusted.ignored_line(), trusted.model.unwrap().value.as_str()), (None, "x/m"), "a path in it starts beside it");
+    assert_eq!(trusted.warnings, [], "what a neighbour has built is no news");
+    let without = world.user(r#"{"compat": {"opencode": false}}"#).load().unwrap();
+    assert_eq!(denied(&without).0, posse_session::Verdict::Allow);
 }
 
 #[test]

@@ -27,7 +27,7 @@ fn our_shape_and_opencodes_mean_the_same() {
     let spec = ModelSpec {
         context: Some(200_000),
         output: Some(8192),
-        prices: Some(Prices { input: 3.0, output: 15.0, cache_read: 0.3, cache_write: 3.75 }),
+        prices: Some(Prices { input: 3.0, output: 15.0, cache_read: 0.3, cache_write: 3.75, unknown: false }),
         ..ModelSpec::default()
     };
     assert_eq!((provider.name.as_str(), provider.origin.to_string().as_str()), ("mock", "home/posse/posse.json:1"));

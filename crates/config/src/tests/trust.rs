@@ -147,6 +147,20 @@ fn a_project_cannot_send_code_to_another_provider() {
     }
 }
 
+/// Who asks for `small` by flag gets the same as who lets the project ask for it.
+#[test]
+fn a_projects_alias_counts_for_the_flag_as_for_the_file() {
+    let project = r#"{"models": {"small": "one/b", "strong": "two/y"}, "model": "small"}"#;
+    let world = || World::with_user(USER).file("proj/posse.json", project);
+    let ignored = "models.strong (two/y)".to_owned();
+    assert_eq!(used(&world(), None), ("one/b".to_owned(), ignored.clone()));
+    for (flag, model) in [("small", "one/b"), ("haiku", "one/b"), ("strong", "one/b"), ("default", "one/b"), ("one/a", "one/a")] {
+        assert_eq!(used(&world().model_flag(flag), Some(flag)), (model.to_owned(), ignored.clone()), "{flag}");
+    }
+    let elsewhere = World::with_user(USER).file("proj/posse.json", r#"{"model": "two/x"}"#).model_flag("default");
+    assert_eq!(used(&elsewhere, Some("default")), ("one/a".to_owned(), String::new()));
+}
+
 #[test]
 fn the_environment_says_which_provider_is_the_users_too() {
     let world = World::with_project(r#"{"model": "anthropic/claude-y"}"#);

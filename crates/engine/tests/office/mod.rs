@@ -229,6 +229,10 @@ pub struct Yard {
     pub ground: Mutex<Ground>,
     /// Whoever asks for a folder hears this.
     pub refusal: Mutex<Option<String>>,
+    /// Whoever comes back to a folder hears this.
+    pub lost: Mutex<Option<String>>,
+    /// What every folder lacks.
+    pub lacks: Mutex<Option<String>>,
     /// Whoever wants one removed hears this.
     pub stuck: Mutex<Option<String>>,
     /// A removal takes so long, and goes on when nobody waits for it any more.
@@ -308,6 +312,7 @@ impl Outfits for Same {
             outfit.rules = Rules::from_config(rules, "/", &birth.recipe.agent).unwrap();
         }
         outfit.own_limits = self.budgets.get(&birth.recipe.agent).copied().unwrap_or_default();
+        outfit.lacks = self.yard.as_ref().filter(|_| birth.worktree.is_some()).and_then(|yard| yard.lacks.lock().unwrap().clone());
         // Who speaks in a session that is not its own says so.
         if birth.parent.is_none() && birth.recipe.agent != "build" {
             Arc::make_mut(&mut outfit.head).system[0] = format!("you are a {}", birth.recipe.agent);
@@ -339,6 +344,9 @@ impl Outfits for Same {
         Box::pin(async move {
             let Some(yard) = &self.yard else { return Err("there is no yard".to_owned()) };
             yard.note(format!("ensure {}", worktree.path));
+            if let Some(words) = yard.lost.lock().unwrap().clone() {
+                return Err(words);
+            }
             yard.there.lock().unwrap().insert(worktree.path.clone(), worktree.clone());
             Ok(Box::new(()) as Box<dyn Send + Sync>)
         })
@@ -590,6 +598,8 @@ impl Office {
             delegation: self.dialect.tool().into(),
             expander: self.expander.clone(),
             presence: None,
+            lacks: None,
+            unready: None,
         }
     }
 

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use posse_session::{Block, Head, Message, Request, Role, ToolChoice};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json, value::RawValue};
 
 use super::PROVIDER;
@@ -31,6 +31,26 @@ pub(crate) enum Caching {
     Spliced = 1,
     /// The server knows no markers at all.
     Off = 2,
+}
+
+/// What becomes of the thinking that the provider has sealed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Replay {
+    /// It goes back as it came.
+    Sealed,
+    /// It is left out, because the provider cannot read it.
+    Open,
+    /// It is left out and the model is not asked to think: whoever thinks must have begun its turn so.
+    Unthinking,
+}
+
+/// How this request is put, as far as endpoints and conversations differ.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Manner {
+    pub(crate) caching: Caching,
+    /// Without the schema of the answer.
+    pub(crate) drops_format: bool,
+    pub(crate) replay: Replay,
 }
 
 #[derive(Serialize)]
@@ -170,19 +190,56 @@ fn without_answer_format(head: &[u8]) -> Vec<u8> {
     })
 }
 
+/// The blocks of an answer without its thinking, each as it stands; `None` if there is none.
+fn without_thinking(message: &[u8]) -> Option<Vec<u8>> {
+    #[derive(Deserialize)]
+    struct Sent<'a> {
+        #[serde(borrow)]
+        content: Vec<&'a RawValue>,
+    }
+    #[derive(Deserialize)]
+    struct Kind<'a> {
+        #[serde(borrow)]
+        r#type: Cow<'a, str>,
+    }
+    if !message.starts_with(br#"{"role":"assistant""#) {
+        return None;
+    }
+    let sent: Sent<'_> = serde_json::from_slice(message).ok()?;
+    let is_kept = |block: &&RawValue| {
+        serde_json::from_str::<Kind<'_>>(block.get()).is_ok_and(|kind| !matches!(&*kind.r#type, "thinking" | "redacted_thinking"))
+    };
+    let kept: Vec<&str> = sent.content.iter().copied().filter(is_kept).map(RawValue::get).collect();
+    if kept.len() == sent.content.len() {
+        return None;
+    }
+    let silent = json!({ "type": "text", "text": NO_TEXT }).to_string();
+    let content = if kept.is_empty() { silent } else { kept.join(",") };
+    Some(format!(r#"{{"role":"assistant","content":[{content}]}}"#).into_bytes())
+}
+
 /// The whole body. Markers are moved here and only here, so what is stored never changes.
-pub(crate) fn body(request: &Request, caching: Caching, drops_format: bool) -> Body {
-    let head: Cow<'_, [u8]> = if drops_format { Cow::Owned(without_answer_format(&request.head)) } else { Cow::Borrowed(&*request.head) };
+pub(crate) fn body(request: &Request, manner: Manner) -> Body {
+    let Manner { caching, drops_format, replay } = manner;
+    let mut head: Cow<'_, [u8]> = Cow::Borrowed(&*request.head);
+    if drops_format {
+        head = Cow::Owned(without_answer_format(&head));
+    }
+    if replay == Replay::Unthinking {
+        head = Cow::Owned(recast(&head, |body| drop(body.shift_remove("thinking"))));
+    }
     let mut body = Body::default();
     match caching {
-        Caching::Automatic if !drops_format => body.share(&request.head),
+        Caching::Automatic if matches!(head, Cow::Borrowed(_)) => body.share(&request.head),
         Caching::Automatic => body.push(&head),
         Caching::Spliced => push_without_marker(&mut body, &head, 1),
         Caching::Off => push_without_marker(&mut body, &head, usize::MAX),
     }
     body.share_joined(&request.messages, |nth, message| {
         let is_spliced = nth + 1 == request.messages.len() && caching == Caching::Spliced;
-        message.strip_suffix(b"}]}").filter(|_| is_spliced).map(|start| [start, MARKER, b"}]}"].concat())
+        let open = if replay == Replay::Sealed { None } else { without_thinking(message) };
+        let spliced = open.as_deref().unwrap_or(message).strip_suffix(b"}]}").filter(|_| is_spliced);
+        spliced.map(|start| [start, MARKER, b"}]}"].concat()).or(open)
     });
     body.push(tail(request).as_bytes());
     body

@@ -4,13 +4,14 @@
 //! not ours to understand are kept whole, to be sent back as they came.
 
 use posse_session::{Finish, ModelError, ModelFailure, Progress, Reply, ReplyPart, Usage};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::PROVIDER;
 use crate::{
     failure,
     fold::{
-        CUT_WORDS, Fold, PART_BYTES, Phase, REPLY_BYTES_MAX, broken, count, is_object, text, too_large, value_of, weight, with_partial,
+        CUT_WORDS, Fold, PART_BYTES, Phase, REPLY_BYTES_MAX, broken, count, declined, is_object, text, too_large, unfinished, value_of,
+        weight, with_partial,
     },
     sse::Event,
 };
@@ -65,6 +66,7 @@ impl Fold for State {
         };
         match text(&value, "type").unwrap_or(&event.name) {
             "message_start" => self.begin(&value),
+            "message" => self.take_whole(&value, show),
             "content_block_start" => {
                 self.held += PART_BYTES + weight(&value["content_block"]);
                 self.begin_block(&value, show);
@@ -102,11 +104,18 @@ impl Fold for State {
         }
         let finish = finish_of(self.stop_reason.as_deref());
         if finish == Finish::Length {
-            self.drop_unfinished_call();
+            self.mark_unfinished_call();
         } else if self.blocks.iter().any(|(_, block)| !block.closed && matches!(block.kind, Kind::Call { .. })) {
             return Err(broken(&self, ModelFailure::Malformed, "the answer ended in the middle of a call"));
         }
+        if finish == Finish::Refusal && self.partial().0.trim().is_empty() {
+            return Err(declined(&self, self.explanation.as_deref().unwrap_or("refusal")));
+        }
         Ok(self.into_reply(finish))
+    }
+
+    fn counted(&self) -> Usage {
+        self.usage
     }
 
     fn partial(&self) -> (String, Usage) {
@@ -126,6 +135,18 @@ impl State {
         self.stop_reason = None;
         self.usage = Usage::default();
         self.count(&value["message"]["usage"]);
+    }
+
+    /// The message itself: some gateways answer with one document, asked for a stream or not.
+    fn take_whole(&mut self, message: &Value, show: &mut dyn FnMut(Progress)) {
+        self.begin(&json!({ "message": { "usage": message["usage"] } }));
+        for (index, block) in message["content"].as_array().into_iter().flatten().enumerate() {
+            self.held += PART_BYTES + weight(block);
+            self.begin_block(&json!({ "index": index, "content_block": block }), show);
+        }
+        self.blocks.iter_mut().for_each(|(_, block)| block.closed = true);
+        self.revise(&json!({ "delta": { "stop_reason": message["stop_reason"], "stop_details": message["stop_details"] } }));
+        self.stopped = true;
     }
 
     /// Counts are cumulative and may be revised, so the last one said is the truth.
@@ -197,7 +218,7 @@ impl State {
             }
             (Kind::Call { input, .. } | Kind::Foreign { input, .. }, "input_json_delta") => {
                 input.push_str(piece("partial_json"));
-                show(Progress::Alive);
+                show(Progress::CallInput { bytes: piece("partial_json").len() as u64 });
                 piece("partial_json").len()
             }
             (Kind::Foreign { raw, .. }, _) => {
@@ -218,13 +239,17 @@ impl State {
         self.blocks.iter_mut().rev().find(|(at, _)| *at == index).map(|(_, block)| block)
     }
 
-    /// The output limit cuts the last block. Servers close it all the same, so its text decides.
-    fn drop_unfinished_call(&mut self) {
-        self.blocks.retain(|(_, block)| block.closed || !matches!(block.kind, Kind::Call { .. }));
-        if let Some((_, Building { kind: Kind::Call { input, .. }, .. })) = self.blocks.last()
-            && !is_object(input)
-        {
-            self.blocks.pop();
+    /// The output limit cuts the last block. Servers close it all the same, so its text decides. What was cut stays a
+    /// call, that nobody can run, so that the model hears of it; without a name there is nothing to tell it of.
+    fn mark_unfinished_call(&mut self) {
+        self.blocks.retain(|(_, block)| block.closed || !matches!(&block.kind, Kind::Call { tool, .. } if tool.is_empty()));
+        let last = self.blocks.len().saturating_sub(1);
+        for (nth, (_, block)) in self.blocks.iter_mut().enumerate() {
+            if let Kind::Call { input, .. } = &mut block.kind
+                && (!block.closed || (nth == last && !is_object(input)))
+            {
+                *input = unfinished(input);
+            }
         }
     }
 
@@ -233,11 +258,6 @@ impl State {
         if finish == Finish::Refusal {
             // What was declined is not done by half.
             parts.retain(|part| !matches!(part, ReplyPart::Call { .. }));
-            if let Some(explanation) = self.explanation
-                && !parts.iter().any(|part| matches!(part, ReplyPart::Text(_)))
-            {
-                parts.push(ReplyPart::Text(explanation));
-            }
         }
         let has_calls = parts.iter().any(|part| matches!(part, ReplyPart::Call { .. }));
         let finish = match finish {

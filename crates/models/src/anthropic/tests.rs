@@ -89,7 +89,7 @@ fn a_whole_stream_gives_every_kind_of_part_and_no_cut_of_it_does() {
         ]
     );
     assert_eq!(reply.finish, Finish::Calls);
-    assert_eq!(reply.usage, Usage { input: 10, output: 30, cache_read: 5, cache_write: 2, cost_usd: 0.0 });
+    assert_eq!(reply.usage, Usage { input: 10, output: 30, cache_read: 5, cache_write: 2, ..Usage::default() });
     cut_everywhere::<State>("own", &bytes);
 }
 
@@ -111,9 +111,9 @@ fn stop_reasons_are_mapped() {
 }
 
 #[test]
-fn a_call_cut_by_the_output_limit_is_no_call_even_if_its_block_was_closed() {
+fn a_call_cut_by_the_output_limit_is_told_and_never_whole_even_if_its_block_was_closed() {
     for closed in [true, false] {
-        for pieces in [&["{\"command\":\"rm"] as &[&str], &[""]] {
+        for (pieces, kept) in [(&["{\"command\":\"rm"] as &[&str], "{\"command\":\"rm"), (&[""], "{")] {
             let mut events = vec![start()];
             events.extend(tool(0, &["{}"]));
             events.push(stop(0));
@@ -121,9 +121,36 @@ fn a_call_cut_by_the_output_limit_is_no_call_even_if_its_block_was_closed() {
             events.extend(closed.then(|| stop(1)));
             events.extend(end("max_tokens"));
             let reply = read::<State>(&stream(&events)).unwrap();
-            assert_eq!((reply.parts, reply.finish), (vec![call(0, "{}")], Finish::Length), "{closed} {pieces:?}");
+            assert_eq!((reply.parts, reply.finish), (vec![call(0, "{}"), call(1, kept)], Finish::Length), "{closed} {pieces:?}");
         }
     }
+    // A whole input in a block that never ended may lack its end all the same.
+    let mut events = vec![start()];
+    events.extend(tool(0, &["{\"command\":\"rm\"}"]));
+    events.extend(end("max_tokens"));
+    assert_eq!(read::<State>(&stream(&events)).unwrap().parts, [call(0, "{\"command\":\"rm\"")]);
+}
+
+#[test]
+fn a_whole_message_is_read_like_its_stream() {
+    let message = json!({
+        "type": "message",
+        "content": [
+            { "type": "thinking", "thinking": "hm", "signature": "sig" },
+            { "type": "text", "text": "hi" },
+            { "type": "tool_use", "id": "toolu_0", "name": "bash", "input": { "command": "ls" } },
+        ],
+        "stop_reason": "tool_use",
+        "usage": { "input_tokens": 10, "output_tokens": 4 },
+    });
+    let mut state = State::default();
+    state.push(&Event { name: String::new(), data: message.to_string() }, &mut |_: Progress| ());
+    assert_eq!(state.phase(), Phase::Over);
+    let reply = state.finish().unwrap();
+    let thought = ReplyPart::Reasoning { text: "hm".into(), signature: Some("sig".into()) };
+    let call = ReplyPart::Call { id: "toolu_0".into(), tool: "bash".into(), input: r#"{"command":"ls"}"#.into() };
+    assert_eq!((reply.parts, reply.finish), (vec![thought, ReplyPart::Text("hi".into()), call], Finish::Calls));
+    assert_eq!((reply.usage.input, reply.usage.output), (10, 4));
 }
 
 #[test]
@@ -159,14 +186,22 @@ fn an_event_that_is_no_json_is_malformed_at_once() {
 }
 
 #[test]
-fn a_refusal_keeps_no_calls_and_says_why() {
+fn a_refusal_keeps_no_calls_and_without_an_answer_is_a_failure_that_says_why() {
     let mut events = vec![start()];
     events.extend(tool(0, &["{}"]));
     events.push(stop(0));
     events.push(json!({ "type": "message_delta", "delta": { "stop_reason": "refusal", "stop_details": { "explanation": "policy" } } }));
     events.push(json!({ "type": "message_stop" }));
+    let error = read::<State>(&stream(&events)).unwrap_err();
+    assert_eq!((error.failure, error.usage.input), (ModelFailure::BadRequest, 10));
+    assert_eq!(error.words, "the provider declined to answer: policy; say it another way, or use another model");
+    events.insert(1, block(9, json!({ "type": "text", "text": "I would rather not" })));
     let reply = read::<State>(&stream(&events)).unwrap();
-    assert_eq!((reply.parts, reply.finish), (vec![ReplyPart::Text("policy".into())], Finish::Refusal));
+    assert_eq!((reply.parts, reply.finish), (vec![ReplyPart::Text("I would rather not".into())], Finish::Refusal));
+}
+
+fn plainly(caching: encode::Caching) -> encode::Manner {
+    encode::Manner { caching, drops_format: false, replay: encode::Replay::Sealed }
 }
 
 fn head() -> Head {
@@ -248,7 +283,7 @@ fn a_body_without_its_tail_starts_the_next_one() {
     let messages = conversation();
     let mut before = Vec::new();
     for count in 1..=messages.len() {
-        let body = encode::body(&request(&messages[..count], ToolChoice::Auto), encode::Caching::Automatic, false).concat();
+        let body = encode::body(&request(&messages[..count], ToolChoice::Auto), plainly(encode::Caching::Automatic)).concat();
         let value: Value = serde_json::from_slice(&body).unwrap();
         assert_eq!(value["messages"].as_array().unwrap().len(), count);
         assert_eq!(value["max_tokens"], 100);
@@ -259,7 +294,7 @@ fn a_body_without_its_tail_starts_the_next_one() {
 
 #[test]
 fn the_head_carries_the_markers_and_the_tail_what_varies() {
-    let closing = encode::body(&request(&conversation()[..1], ToolChoice::None), encode::Caching::Automatic, false).concat();
+    let closing = encode::body(&request(&conversation()[..1], ToolChoice::None), plainly(encode::Caching::Automatic)).concat();
     let value: Value = serde_json::from_slice(&closing).unwrap();
     assert_eq!(value["tool_choice"], json!({ "type": "none" }));
     assert_eq!(value["cache_control"], json!({ "type": "ephemeral" }));
@@ -269,20 +304,20 @@ fn the_head_carries_the_markers_and_the_tail_what_varies() {
     assert_eq!(value["tools"][0]["input_schema"], json!({ "type": "object" }));
     assert_eq!((&value["stream"], &value["temperature"]), (&json!(true), &json!(0.0)));
     let toolless = Request { head: encode::head("m1", &Head::default()).into(), ..request(&conversation()[..1], ToolChoice::None) };
-    let value: Value = serde_json::from_slice(&encode::body(&toolless, encode::Caching::Automatic, false).concat()).unwrap();
+    let value: Value = serde_json::from_slice(&encode::body(&toolless, plainly(encode::Caching::Automatic)).concat()).unwrap();
     assert_eq!((value.get("tool_choice"), value.get("system"), value.get("tools")), (None, None, None));
 }
 
 #[test]
 fn where_the_top_marker_is_refused_it_moves_into_the_last_block() {
     let request = request(&conversation(), ToolChoice::Auto);
-    let spliced: Value = serde_json::from_slice(&encode::body(&request, encode::Caching::Spliced, false).concat()).unwrap();
+    let spliced: Value = serde_json::from_slice(&encode::body(&request, plainly(encode::Caching::Spliced)).concat()).unwrap();
     assert_eq!(spliced.get("cache_control"), None);
     assert_eq!(spliced["system"][1]["cache_control"]["type"], "ephemeral");
     assert_eq!(spliced["messages"][4]["content"], json!([{ "type": "text", "text": "more", "cache_control": { "type": "ephemeral" } }]));
-    let off = String::from_utf8(encode::body(&request, encode::Caching::Off, false).concat()).unwrap();
+    let off = String::from_utf8(encode::body(&request, plainly(encode::Caching::Off)).concat()).unwrap();
     assert!(!off.contains("cache_control"));
-    let mut plain: Value = serde_json::from_slice(&encode::body(&request, encode::Caching::Automatic, false).concat()).unwrap();
+    let mut plain: Value = serde_json::from_slice(&encode::body(&request, plainly(encode::Caching::Automatic)).concat()).unwrap();
     plain.as_object_mut().unwrap().shift_remove("cache_control");
     plain["system"][1].as_object_mut().unwrap().shift_remove("cache_control");
     assert_eq!(serde_json::from_str::<Value>(&off).unwrap(), plain);

@@ -38,7 +38,7 @@ pub struct KnownPrices {
 impl From<KnownPrices> for Prices {
     fn from(known: KnownPrices) -> Self {
         let KnownPrices { input, output, cache_read, cache_write } = known;
-        Self { input, output, cache_read: cache_read.unwrap_or(input), cache_write: cache_write.unwrap_or(input) }
+        Self { input, output, cache_read: cache_read.unwrap_or(input), cache_write: cache_write.unwrap_or(input), unknown: false }
     }
 }
 
@@ -193,6 +193,6 @@ mod tests {
     #[test]
     fn a_cache_without_a_price_costs_what_input_costs() {
         let known = KnownPrices { input: 2.0, output: 8.0, cache_read: Some(0.5), cache_write: None };
-        assert_eq!(Prices::from(known), Prices { input: 2.0, output: 8.0, cache_read: 0.5, cache_write: 2.0 });
+        assert_eq!(Prices::from(known), Prices { input: 2.0, output: 8.0, cache_read: 0.5, cache_write: 2.0, unknown: false });
     }
 }

@@ -150,6 +150,35 @@ impl Voice {
         texts.join(",").into_bytes()
     }
 
+    /// The body without what the server has signed.
+    pub(crate) fn body_unsigned(&self, request: &Request) -> Body {
+        body_of(request, |message| self.unsigned(message))
+    }
+
+    /// A message without its signatures; `None` if it has none.
+    fn unsigned(&self, message: &[u8]) -> Option<Vec<u8>> {
+        if !message.starts_with(br#"{"role":"model""#) {
+            return None;
+        }
+        let list = [b"[", message, b"]"].concat();
+        let mut contents: Vec<Value> = serde_json::from_slice(&list).ok()?;
+        let mut had_any = false;
+        for parts in contents.iter_mut().filter_map(|content| content["parts"].as_array_mut()) {
+            for part in parts.iter_mut().filter_map(Value::as_object_mut) {
+                had_any |= part.shift_remove("thoughtSignature").is_some();
+            }
+            // What was only there to be signed.
+            parts.retain(|part| part["text"] != "");
+            if let Some(first) = parts.iter_mut().find(|part| part["functionCall"].is_object()).filter(|_| self.wants_signatures) {
+                first["thoughtSignature"] = UNSIGNED.into();
+            }
+            if parts.is_empty() {
+                parts.push(json!({ "text": NO_TEXT }));
+            }
+        }
+        had_any.then(|| contents.iter().map(Value::to_string).collect::<Vec<_>>().join(",").into_bytes())
+    }
+
     fn model_parts<'a>(&self, blocks: &'a [Block]) -> Vec<WirePart<'a>> {
         let mut parts: Vec<WirePart<'a>> = Vec::new();
         // A signature waits for the part that it stands before; see `fold.rs`.
@@ -253,11 +282,16 @@ fn image<'a>(mime: &'a str, data: &'a str) -> WirePart<'a> {
 }
 
 pub(crate) fn body(request: &Request) -> Body {
+    body_of(request, |_| None)
+}
+
+/// `changed` gives what is sent in place of a message.
+fn body_of(request: &Request, changed: impl Fn(&[u8]) -> Option<Vec<u8>>) -> Body {
     let at = request.head.iter().position(|byte| *byte == BREAK).unwrap_or_default();
     let (generation, head) = (&request.head[..at], &request.head[(at + 1).min(request.head.len())..]);
     let mut body = Body::default();
     body.push(head);
-    body.share_joined(&request.messages, |_, _| None);
+    body.share_joined(&request.messages, |_, message| changed(message));
     body.push(br#"],"generationConfig":{"#);
     body.push(generation);
     if !generation.is_empty() {

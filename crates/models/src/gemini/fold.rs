@@ -12,10 +12,16 @@ use super::{
     pieces::Pieces,
 };
 use crate::{
-    failure::{self, shorten},
-    fold::{CUT_WORDS, Fold, PART_BYTES, Phase, REPLY_BYTES_MAX, broken, count, text, too_large, value_of, weight, with_partial},
+    failure,
+    fold::{
+        CUT_WORDS, Fold, PART_BYTES, Phase, REPLY_BYTES_MAX, broken, count, declined, text, too_large, unfinished, value_of, weight,
+        with_partial,
+    },
     sse::Event,
 };
+
+/// A number or a truth value among a call's arguments is about one token, which is about as long.
+const TOKEN_BYTES: usize = 4;
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct State {
@@ -117,15 +123,17 @@ impl Fold for State {
             _ => Finish::Other,
         };
         if finish == Finish::Refusal {
-            return Ok(self.into_refusal(&reason));
+            return self.into_refusal(&reason);
         }
         let is_cut = |part: &Building| matches!(part.kind, Kind::Call { is_whole: false, .. });
         if finish == Finish::Stop && self.parts.iter().any(is_cut) {
             return Err(broken(&self, ModelFailure::Malformed, "the answer ended in the middle of a call"));
         }
-        // The limit cut what was being written.
-        self.parts.retain(|part| !is_cut(part));
         Ok(self.into_reply(finish))
+    }
+
+    fn counted(&self) -> Usage {
+        self.usage
     }
 
     fn partial(&self) -> (String, Usage) {
@@ -149,7 +157,7 @@ impl State {
             output: said("candidatesTokenCount").saturating_add(said("thoughtsTokenCount")),
             cache_read,
             cache_write: 0,
-            cost_usd: 0.0,
+            ..Usage::default()
         };
     }
 
@@ -206,13 +214,16 @@ impl State {
         });
         // Without a call that is open this is the end of one that has ended.
         let Some((input, is_whole)) = open else { return show(Progress::Alive) };
+        let mut bytes = 0;
         if let Value::Object(args) = &call["args"]
             && !args.is_empty()
         {
             self.held += weight(&call["args"]);
+            bytes += call["args"].to_string().len();
             *input = Pieces::of(call["args"].clone());
         }
         for piece in call["partialArgs"].as_array().into_iter().flatten() {
+            bytes += text(piece, "stringValue").map_or(TOKEN_BYTES, str::len);
             match input.add(piece) {
                 Ok(kept) => self.held += kept,
                 Err(_) => {
@@ -223,7 +234,7 @@ impl State {
             }
         }
         *is_whole = !goes_on;
-        show(Progress::Alive);
+        show(Progress::CallInput { bytes: bytes as u64 });
     }
 
     fn reason_words(&self, reason: &str) -> String {
@@ -231,16 +242,14 @@ impl State {
         format!("the provider broke off: finish reason \"{reason}\"{more}")
     }
 
-    fn into_refusal(mut self, reason: &str) -> Reply {
+    fn into_refusal(mut self, reason: &str) -> Result<Reply, ModelError> {
+        if self.partial().0.trim().is_empty() {
+            let why = if self.finish_message.is_empty() { reason } else { &self.finish_message };
+            return Err(declined(&self, why));
+        }
         // What was declined is not done by half.
         self.parts.retain(|part| !matches!(part.kind, Kind::Call { .. }));
-        let why = if self.finish_message.is_empty() { reason } else { self.finish_message.trim_end_matches('.') };
-        let words = format!("(The provider declined to answer: {}.)", shorten(why));
-        let mut reply = self.into_reply(Finish::Refusal);
-        if !reply.parts.iter().any(|part| matches!(part, ReplyPart::Text(_))) {
-            reply.parts.push(ReplyPart::Text(words));
-        }
-        reply
+        Ok(self.into_reply(Finish::Refusal))
     }
 
     fn into_reply(self, finish: Finish) -> Reply {
@@ -257,7 +266,12 @@ impl State {
             match part.kind {
                 Kind::Text(text) => parts.push(ReplyPart::Text(text)),
                 Kind::Thought(text) if !text.is_empty() => parts.push(ReplyPart::Reasoning { text, signature: None }),
-                Kind::Call { id, tool, input, .. } => parts.push(ReplyPart::Call { id, tool, input: input.whole().to_string() }),
+                Kind::Call { id, tool, input, is_whole } => {
+                    let input = input.whole().to_string();
+                    // What the limit cut stays a call, that nobody can run, so that the model hears of it.
+                    let input = if is_whole { input } else { unfinished(&input) };
+                    parts.push(ReplyPart::Call { id, tool, input });
+                }
                 Kind::Thought(_) | Kind::Nothing => {}
             }
         }

@@ -91,8 +91,11 @@ fn an_ordinary_answer_with_thoughts_text_and_calls() {
             Progress::Text("let me ".into()),
             Progress::Text("see".into()),
             named("ls"),
+            Progress::CallInput { bytes: 7 },
             named("ls"),
+            Progress::CallInput { bytes: 0 },
             named("cat"),
+            Progress::CallInput { bytes: 0 },
         ]
     );
 }
@@ -156,7 +159,9 @@ fn a_call_in_pieces_is_one_call() {
     let cut = failed(&[half, &[ended("STOP")]].concat());
     assert_eq!((cut.failure, cut.words.as_str()), (ModelFailure::Malformed, "the answer ended in the middle of a call"));
     let at_limit = reply(&[half, &[ended("MAX_TOKENS")]].concat());
-    assert_eq!((at_limit.parts.len(), at_limit.finish), (0, Finish::Length));
+    // Without the last brace: half a call is told and never run.
+    assert_eq!(at_limit.parts, [signed("s1", "call"), call("call_0", "write", r#"{"to":"ab","n":[2]"#)]);
+    assert_eq!(at_limit.finish, Finish::Length);
     let nowhere =
         failed(&[half, &[piece(json!({ "partialArgs": [{ "jsonPath": "$.n[99999999999]", "numberValue": 2 }] })), ended("STOP")]].concat());
     assert_eq!(nowhere.failure, ModelFailure::Malformed);
@@ -189,15 +194,16 @@ fn a_reason_says_how_it_ended() {
         assert_eq!(failure != ModelFailure::Cut, error.words.contains("no such call"), "{}", error.words);
     }
     assert_eq!(failed(&[said]).failure, ModelFailure::Cut);
-    let silent = reply(&[ended("SAFETY")]);
-    assert_eq!(silent.parts, [ReplyPart::Text("(The provider declined to answer: SAFETY.)".into())]);
+    let silent = failed(&[ended("SAFETY")]);
+    assert_eq!(silent.failure, ModelFailure::BadRequest);
+    assert_eq!(silent.words, "the provider declined to answer: SAFETY; say it another way, or use another model");
 }
 
 #[test]
 fn a_blocked_prompt_is_a_refusal_with_its_reason() {
-    let reply = reply(&[json!({ "promptFeedback": { "blockReason": "BLOCKLIST" }, "usageMetadata": { "promptTokenCount": 5 } })]);
-    assert_eq!((reply.finish, reply.usage.input), (Finish::Refusal, 5));
-    assert_eq!(reply.parts, [ReplyPart::Text("(The provider declined to answer: the prompt was blocked: BLOCKLIST.)".into())]);
+    let error = failed(&[json!({ "promptFeedback": { "blockReason": "BLOCKLIST" }, "usageMetadata": { "promptTokenCount": 5 } })]);
+    assert_eq!((error.failure, error.usage.input), (ModelFailure::BadRequest, 5));
+    assert!(error.words.starts_with("the provider declined to answer: the prompt was blocked: BLOCKLIST;"), "{}", error.words);
 }
 
 #[test]

@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn a_tree_becomes_paths() {
-        let drawn = "./\n  crates/\n    cli/\n      src/ …\n      Cargo.toml\n    web/\n    (3 more)\n  README.md\n(1 folders marked … were not opened; call list with their path)\n";
+        let drawn = "./\n  crates/\n    cli/\n      src/ …\n      Cargo.toml\n    web/\n    (3 more)\n  README.md\n(1 folder marked … was not opened; call list with its path)\n";
         let paths = ["crates/", "crates/cli/", "crates/cli/src/", "crates/cli/Cargo.toml", "crates/web/", "README.md"];
         assert_eq!(tree(drawn), Tree { front: String::new(), paths: paths.map(String::from).to_vec() });
         let below = Tree { front: "crates/cli/".into(), paths: vec!["crates/cli/src/".into(), "crates/cli/src/main.rs".into()] };

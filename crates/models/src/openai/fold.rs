@@ -11,8 +11,8 @@ use super::dialect::Dialect;
 use crate::{
     failure,
     fold::{
-        CUT_WORDS, Fold, PART_BYTES, Phase, REPLY_BYTES_MAX, VALUE_BYTES, broken, count, is_object, text, too_large, value_of, weight,
-        weight_of_fields, with_partial,
+        CUT_WORDS, Fold, PART_BYTES, Phase, REPLY_BYTES_MAX, VALUE_BYTES, broken, count, declined, is_object, text, too_large, unfinished,
+        value_of, weight, weight_of_fields, with_partial,
     },
     sse::Event,
 };
@@ -111,12 +111,23 @@ impl Fold for State {
         };
         if finish == Finish::Other {
             // Nobody knows what this end means, so a call counts only if it is surely whole.
-            self.calls.retain(|call| is_object(&call.arguments));
+            self.calls.iter_mut().for_each(Calling::mark_unless_whole);
         }
-        if finish == Finish::Length && self.calls.last().is_some_and(|call| !is_object(&call.arguments)) {
-            self.calls.pop();
+        if finish == Finish::Length {
+            self.calls.iter_mut().last().into_iter().for_each(Calling::mark_unless_whole);
+        }
+        if matches!(finish, Finish::Length | Finish::Other) {
+            // Without a name there is nothing to tell the model of.
+            self.calls.retain(|call| !call.tool.is_empty());
+        }
+        if finish == Finish::Refusal && self.text.trim().is_empty() && self.refusal.is_empty() {
+            return Err(declined(&self, self.finish_reason.as_deref().unwrap_or_default()));
         }
         Ok(self.into_reply(finish))
+    }
+
+    fn counted(&self) -> Usage {
+        self.usage
     }
 
     fn partial(&self) -> (String, Usage) {
@@ -143,6 +154,7 @@ impl State {
             cache_read,
             cache_write,
             cost_usd: billed(usage),
+            ..Usage::default()
         };
     }
 
@@ -247,8 +259,9 @@ impl State {
             call.id = text(piece, "id").unwrap_or_default().to_owned();
             self.held += call.id.len();
         }
-        self.held += call.extend(function);
-        show(Progress::Alive);
+        let bytes = call.extend(function);
+        self.held += bytes;
+        show(Progress::CallInput { bytes: bytes as u64 });
     }
 
     /// Which call a piece continues; none when it begins one. Servers leave out the index, the id or both, and some
@@ -261,9 +274,16 @@ impl State {
         };
         let call = &self.calls[at];
         let is_other_id = text(piece, "id").is_some_and(|id| !call.id.is_empty() && id != call.id);
-        let names_again = index.is_none() && text(&piece["function"], "name").is_some() && !call.tool.is_empty();
-        // With the same id it is another call only if the one before is whole: some name the tool in every piece.
-        let is_next = names_again && (text(piece, "id").is_none() || is_object(&call.arguments));
+        let names_again = text(&piece["function"], "name").is_some() && !call.tool.is_empty();
+        // Some name the tool in every piece. With the same id or index it is another call only if the one before is whole,
+        // and under the same index only if this one begins its input.
+        let is_next = names_again
+            && match (index, text(piece, "id")) {
+                (None, None) => true,
+                (None, Some(_)) => is_object(&call.arguments),
+                (Some(_), None) => is_object(&call.arguments) && begins_input(&piece["function"]["arguments"]),
+                (Some(_), Some(_)) => false,
+            };
         (!is_other_id && !is_next).then_some(at)
     }
 
@@ -320,11 +340,22 @@ impl Calling {
         (self.tool.len() + self.arguments.len()).saturating_sub(before)
     }
 
+    /// A call that was cut stays one, that nobody can run, so that the model hears of it.
+    fn mark_unless_whole(&mut self) {
+        if !is_object(&self.arguments) {
+            self.arguments = unfinished(&self.arguments);
+        }
+    }
+
     fn into_part(self, nth: usize) -> ReplyPart {
         let id = if self.id.is_empty() { format!("call_{nth}") } else { self.id };
         let input = if self.arguments.trim().is_empty() { "{}".to_owned() } else { self.arguments };
         ReplyPart::Call { id, tool: self.tool, input }
     }
+}
+
+fn begins_input(arguments: &Value) -> bool {
+    arguments.is_object() || arguments.as_str().is_some_and(|piece| piece.trim_start().starts_with('{'))
 }
 
 /// What the provider says it takes for this answer, in USD: OpenRouter in whole ones, xAI in ticks.

@@ -182,10 +182,35 @@ fn finish_reasons_are_mapped() {
 }
 
 #[test]
-fn a_call_cut_by_the_output_limit_is_no_call() {
-    let half = tool_calls(json!([{ "index": 0, "id": "a", "function": { "name": "x", "arguments": "{\"n\":" } }]));
-    let reply = reply(&[chunk(half, None), chunk(json!({}), Some("length"))]);
-    assert_eq!((reply.parts, reply.finish), (Vec::new(), Finish::Length));
+fn a_call_cut_by_the_output_limit_is_told_and_never_whole() {
+    for (arguments, kept) in [("{\"n\":", "{\"n\":"), ("", "{"), ("\"{}\"", "\"{}")] {
+        for (reason, finish) in [("length", Finish::Length), ("odd", Finish::Calls)] {
+            let half = tool_calls(json!([{ "index": 0, "id": "a", "function": { "name": "x", "arguments": arguments } }]));
+            let reply = reply(&[chunk(half, None), chunk(json!({}), Some(reason))]);
+            assert_eq!((reply.parts, reply.finish), (vec![call("a", "x", kept)], finish), "{arguments} {reason}");
+        }
+    }
+    let nameless = tool_calls(json!([{ "index": 0, "id": "a", "function": { "arguments": "{" } }]));
+    assert_eq!(reply(&[chunk(nameless, Some("length"))]).parts, []);
+}
+
+#[test]
+fn a_refusal_without_an_answer_is_a_failure_with_its_reason() {
+    let bytes = stream(&[chunk(json!({ "content": "" }), Some("content_filter"))]);
+    let error = read::<State>(&bytes).unwrap_err();
+    assert_eq!(error.failure, ModelFailure::BadRequest);
+    assert_eq!(error.words, "the provider declined to answer: content_filter; say it another way, or use another model");
+}
+
+#[test]
+fn whole_calls_under_one_index_are_several() {
+    let piece = |name: &str, arguments: &str| json!({ "index": 0, "function": { "name": name, "arguments": arguments } });
+    let both = reply(&[chunk(tool_calls(json!([piece("x", "{\"n\":1}"), piece("x", "{\"n\":2}")])), Some("tool_calls"))]);
+    assert_eq!(both.parts, [call("call_0", "x", "{\"n\":1}"), call("call_1", "x", "{\"n\":2}")]);
+    // The name in every piece, and once more at the end, is still one call.
+    let pieces = [piece("x", "{\"n\""), piece("x", ":1}"), piece("x", "")];
+    let one = reply(&[chunk(tool_calls(json!(pieces)), Some("tool_calls"))]);
+    assert_eq!(one.parts, [call("call_0", "x", "{\"n\":1}")]);
 }
 
 #[test]
@@ -212,14 +237,16 @@ fn a_call_without_arguments_counts_only_under_an_end_that_is_understood() {
         { "index": 3, "id": "d", "function": { "name": "half", "arguments": "{\"n\":" } },
     ]));
     let odd = reply(&[chunk(calls, None), chunk(json!({}), Some("odd"))]);
-    assert_eq!((odd.parts, odd.finish), (vec![call("c", "whole", "{\"n\":1}")], Finish::Calls));
+    // The others are told to the model, and none of them can be run.
+    let expected = [call("a", "empty", "{"), call("b", "list", "[1"), call("c", "whole", "{\"n\":1}"), call("d", "half", "{\"n\":")];
+    assert_eq!((odd.parts, odd.finish), (expected.to_vec(), Finish::Calls));
     let bare = tool_calls(json!([{ "index": 0, "id": "a", "function": { "name": "x", "arguments": "" } }]));
     for reason in ["tool_calls", "stop", "function_call"] {
         let reply = reply(&[chunk(bare.clone(), None), chunk(json!({}), Some(reason))]);
         assert_eq!((reply.parts, reply.finish), (vec![call("a", "x", "{}")], Finish::Calls), "{reason}");
     }
     let odd = reply(&[chunk(json!({ "content": "hi" }), None), chunk(bare, Some("odd"))]);
-    assert_eq!((odd.parts, odd.finish), (vec![ReplyPart::Text("hi".into())], Finish::Other));
+    assert_eq!((odd.parts, odd.finish), (vec![ReplyPart::Text("hi".into()), call("a", "x", "{")], Finish::Calls));
 }
 
 #[test]

@@ -44,6 +44,12 @@ pub(super) enum Turn {
     Later(Duration),
 }
 
+/// How long nothing may happen where the recording waited from one time to another.
+pub(super) fn patience(from_ms: u64, to_ms: u64) -> Duration {
+    let pause = Duration::from_millis(to_ms.saturating_sub(from_ms));
+    SILENCE + pause.saturating_mul(2).min(PAUSE_MAX)
+}
+
 /// All that one process recorded, in its order.
 #[derive(Debug, Default)]
 pub(super) struct Order {
@@ -75,8 +81,7 @@ impl Order {
         if self.next < place {
             let missing = self.events[self.next].mark.ms;
             let before = self.events[..self.next].last().map_or(missing, |event| event.mark.ms);
-            let pause = Duration::from_millis(missing.saturating_sub(before));
-            return Turn::Later(SILENCE + pause.saturating_mul(2).min(PAUSE_MAX));
+            return Turn::Later(patience(before, missing));
         }
         let own = self.events[place].mark;
         let others = self.events[..place].iter().rev().find(|event| event.mark.is_end && event.mark.talk != own.talk);

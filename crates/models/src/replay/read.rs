@@ -192,14 +192,15 @@ pub(super) fn heard_late(tape: &Tape) -> HashMap<usize, u64> {
         for (at, number) in own.iter().enumerate().filter(|(_, number)| tape.exchanges[**number].is_last_word()) {
             let end = tape.exchanges[*number].exchange.ended.place;
             let until = own.get(at + 1).map_or(u64::MAX, |next| began(*next));
-            for (asked, mentions) in &heard {
-                let Some(told) = mentions.iter().map(|number| began(*number)).find(|place| end < *place && *place < until) else {
-                    continue;
-                };
-                let unaware = asked.iter().map(|number| began(*number)).filter(|place| end < *place && *place < told).max();
-                if let Some(place) = unaware {
-                    late.insert(*number, place);
-                }
+            let told = |mentions: &[usize]| mentions.iter().map(|number| began(*number)).find(|place| end < *place && *place < until);
+            // Whoever hears of it first must not wait for those who hear of it later.
+            let Some(first) = heard.iter().filter_map(|(_, mentions)| told(mentions)).min() else { continue };
+            let unaware = heard.iter().filter_map(|(asked, mentions)| {
+                let until = told(mentions)?.min(first);
+                asked.iter().map(|number| began(*number)).filter(|place| end < *place && *place < until).max()
+            });
+            if let Some(place) = unaware.max() {
+                late.insert(*number, place);
             }
         }
     }

@@ -11,7 +11,8 @@ use super::encode::is_replayable;
 use crate::{
     failure,
     fold::{
-        CUT_WORDS, Fold, PART_BYTES, Phase, REPLY_BYTES_MAX, broken, count, is_object, text, too_large, value_of, weight, with_partial,
+        CUT_WORDS, Fold, PART_BYTES, Phase, REPLY_BYTES_MAX, broken, count, declined, is_object, text, too_large, unfinished, value_of,
+        weight, with_partial,
     },
     sse::Event,
 };
@@ -64,6 +65,10 @@ impl Fold for State {
             Ok(value) => value,
             Err(failure) => return self.failure = Some(failure),
         };
+        // Some gateways answer with one document, asked for a stream or not.
+        if value["object"] == "response" && text(&value, "type").is_none() {
+            return self.take_whole(&value, show);
+        }
         match text(&value, "type").unwrap_or(&event.name) {
             // A second start replaces the first: a relay that lost its upstream began again.
             "response.created" => *self = Self::of(&self.owner),
@@ -80,8 +85,8 @@ impl Fold for State {
             "response.function_call_arguments.delta" => {
                 let piece = text(&value, "delta").unwrap_or_default();
                 self.held += piece.len();
+                show(Progress::CallInput { bytes: piece.len() as u64 });
                 self.item(&value).arguments.push_str(piece);
-                show(Progress::Alive);
             }
             "response.function_call_arguments.done" => {
                 if let Some(whole) = text(&value, "arguments") {
@@ -112,15 +117,27 @@ impl Fold for State {
         let Some(finish) = self.finish else { return Err(broken(&self, ModelFailure::Cut, CUT_WORDS)) };
         let is_cut = |item: &Building| item.is_call() && !item.is_whole_call(finish);
         match finish {
-            // The limit cut what was being written.
-            Finish::Length | Finish::Other => self.items.retain(|item| !is_cut(item)),
+            // What was cut stays a call, that nobody can run, so that the model hears of it; it needs a name for that.
+            Finish::Length | Finish::Other => {
+                self.items.retain(|item| !is_cut(item) || text(&item.item, "name").is_some());
+                for item in self.items.iter_mut().filter(|item| is_cut(item)) {
+                    item.item["arguments"] = unfinished(item.arguments()).into();
+                }
+            }
             Finish::Refusal => self.items.retain(|item| !item.is_call()),
             Finish::Stop | Finish::Calls if self.items.iter().any(is_cut) => {
                 return Err(broken(&self, ModelFailure::Malformed, "the answer ended in the middle of a call"));
             }
             Finish::Stop | Finish::Calls => {}
         }
+        if finish == Finish::Refusal && self.partial().0.trim().is_empty() {
+            return Err(declined(&self, "content_filter"));
+        }
         Ok(self.into_reply(finish))
+    }
+
+    fn counted(&self) -> Usage {
+        self.usage
     }
 
     fn partial(&self) -> (String, Usage) {
@@ -129,6 +146,13 @@ impl Fold for State {
 }
 
 impl State {
+    fn take_whole(&mut self, response: &Value, show: &mut dyn FnMut(Progress)) {
+        let status = text(response, "status").unwrap_or("completed");
+        if ["completed", "incomplete", "failed", "cancelled"].contains(&status) {
+            self.end(&format!("response.{status}"), response, show);
+        }
+    }
+
     fn begin(&mut self, value: &Value, show: &mut dyn FnMut(Progress)) {
         self.held += PART_BYTES + weight(&value["item"]);
         let item = self.item(value);
@@ -208,7 +232,7 @@ impl State {
             output: count(usage, "output_tokens").unwrap_or_default(),
             cache_read,
             cache_write,
-            cost_usd: 0.0,
+            ..Usage::default()
         };
     }
 

@@ -121,6 +121,7 @@ fn an_ordinary_answer_with_thinking_text_and_calls() {
             Progress::Text("let me ".into()),
             Progress::Text("see".into()),
             Progress::CallNamed { tool: "ls".into() },
+            Progress::CallInput { bytes: 4 },
         ]
     );
 }
@@ -169,18 +170,36 @@ fn what_a_server_leaves_out_is_made_up() {
 }
 
 #[test]
+fn a_whole_response_is_read_like_its_stream() {
+    let output = json!([
+        { "type": "message", "content": [{ "type": "output_text", "text": "hi" }] },
+        { "type": "function_call", "call_id": "a", "name": "ls", "arguments": "{}" },
+    ]);
+    let response = json!({ "object": "response", "status": "completed", "error": null, "output": output, "usage": { "input_tokens": 9, "output_tokens": 3 } });
+    let whole = read::<State>(format!("data: {response}\n\n").as_bytes()).unwrap();
+    assert_eq!((whole.parts, whole.finish), (vec![ReplyPart::Text("hi".into()), call("a", "ls", "{}")], Finish::Calls));
+    assert_eq!(whole.usage.input, 9);
+}
+
+#[test]
 fn an_end_says_why() {
     for (end, finish, calls) in [
         (completed(), Finish::Calls, 2),
-        (incomplete("max_output_tokens"), Finish::Length, 1),
+        (incomplete("max_output_tokens"), Finish::Length, 2),
         (incomplete("content_filter"), Finish::Refusal, 0),
-        (incomplete("something"), Finish::Calls, 1),
+        (incomplete("something"), Finish::Calls, 2),
     ] {
         let reply = reply(&[said(0, "x"), called(1, "a", "ls", "{}"), called(2, "b", "ls", "{\"p\":"), end.clone()]);
         let found = reply.parts.iter().filter(|part| matches!(part, ReplyPart::Call { .. })).count();
         assert_eq!((reply.finish, found), (finish, calls), "{end}");
         assert_eq!(reply.parts[0], ReplyPart::Text("x".into()));
     }
+    // What the limit cut is told and never whole, also where the server calls it incomplete.
+    let half = done(0, json!({ "type": "function_call", "call_id": "a", "name": "ls", "arguments": "{\"p\":1}", "status": "incomplete" }));
+    assert_eq!(reply(&[half, incomplete("max_output_tokens")]).parts, [call("a", "ls", "{\"p\":1")]);
+    let declined = failed(&[incomplete("content_filter")]);
+    assert_eq!(declined.failure, ModelFailure::BadRequest);
+    assert_eq!(declined.words, "the provider declined to answer: content_filter; say it another way, or use another model");
     let refusal = done(0, json!({ "type": "message", "content": [{ "type": "refusal", "refusal": "I will not" }] }));
     let refused = reply(&[refusal, called(1, "a", "ls", "{}"), completed()]);
     assert_eq!((refused.parts, refused.finish), (vec![ReplyPart::Text("I will not".into())], Finish::Refusal));

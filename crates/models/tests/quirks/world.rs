@@ -20,7 +20,7 @@ impl Live for Nobody {
 
 /// A model of this name at a provider that the user calls so.
 pub(crate) fn model_of(provider: &str, api: Api, url: &str, model: &str) -> Arc<dyn Model> {
-    let prices = Prices { input: 1.0, output: 2.0, cache_read: 0.5, cache_write: 0.0 };
+    let prices = Prices { input: 1.0, output: 2.0, cache_read: 0.5, cache_write: 0.0, ..Prices::default() };
     let facts = FactsOverride { cost: Some(prices), ..FactsOverride::default() };
     let spec = ProviderSpec {
         name: provider.into(),

@@ -18,7 +18,7 @@ fn chunks(values: &[Value]) -> Vec<Act> {
     values.iter().map(|value| Act::Chunk(format!("data: {value}\r\n\r\n").into_bytes())).collect()
 }
 
-fn answer(parts: Value) -> Vec<Act> {
+pub(crate) fn answer(parts: Value) -> Vec<Act> {
     let usage = json!({ "promptTokenCount": 1000, "cachedContentTokenCount": 400, "candidatesTokenCount": 300, "thoughtsTokenCount": 200 });
     let values = [
         json!({ "candidates": [{ "content": { "role": "model", "parts": parts } }] }),

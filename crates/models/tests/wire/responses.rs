@@ -53,7 +53,7 @@ pub(crate) fn gone_on(model: &dyn posse_session::Model, reply: Reply) -> Request
     Request { messages, ..first }
 }
 
-fn bodies(server: &Server) -> Vec<Value> {
+pub(crate) fn bodies(server: &Server) -> Vec<Value> {
     server.received().iter().map(|received| serde_json::from_slice(&received.body).unwrap()).collect()
 }
 

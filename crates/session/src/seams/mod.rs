@@ -15,8 +15,8 @@ pub use expand::{Assemble, Expander, Expansion, Needed};
 pub use hook::{Before, Hook, HookedCall};
 pub use log::{Append, AppendError, Inbox, Lease, LeaseError, Letter, Log, Outputs, Ownership, Posted, ReadError, SavedFold};
 pub use model::{
-    Block, Finish, Head, Live, Message, Model, ModelError, ModelFacts, ModelFailure, Params, Progress, Reply, ReplyPart, Request, Role,
-    ToolChoice,
+    Block, Finish, Head, Hearing, Hears, Live, Message, Model, ModelError, ModelFacts, ModelFailure, Params, Progress, Reply, ReplyPart,
+    Request, Role, ToolChoice,
 };
 pub use tool::{
     CommandLine, Delegate, Dispatch, Ended, Errand, Inquiry, Launch, Look, Process, Sent, SpawnError, Stop, TaskEnd, TaskView, Tool,

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::{BoxFuture, ToolSpec};
 use crate::{
-    ids::{CallId, SessionId},
+    ids::{CallId, EntryId, SessionId},
     usage::{Prices, Usage},
 };
 
@@ -183,11 +183,14 @@ pub struct ModelError {
     pub partial: String,
     /// Tokens the provider had counted when it broke.
     pub usage: Usage,
+    /// The request had gone out and nobody refused it: it may be billed, whatever was counted.
+    pub may_be_billed: bool,
 }
 
 impl ModelError {
     pub fn new(failure: ModelFailure, words: impl Into<String>) -> Self {
-        Self { failure, words: words.into(), retry_after: None, partial: String::new(), usage: Usage::default() }
+        let may_be_billed = failure.is_after_work();
+        Self { failure, words: words.into(), retry_after: None, partial: String::new(), usage: Usage::default(), may_be_billed }
     }
 }
 
@@ -229,6 +232,13 @@ pub enum ModelFailure {
     NeedsModel,
 }
 
+impl ModelFailure {
+    /// Whether the provider had begun to work when it came to this. The others are refusals, and cost nothing by themselves.
+    fn is_after_work(self) -> bool {
+        matches!(self, Self::Cut | Self::Malformed | Self::Idle | Self::Deadline)
+    }
+}
+
 /// What is known about a model, from configuration and a small table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ModelFacts {
@@ -254,11 +264,41 @@ pub trait Model: Send + Sync {
 
     /// One attempt. Dropping the future closes the connection.
     fn reply<'a>(&'a self, request: Request, live: &'a dyn Live) -> BoxFuture<'a, Result<Reply, ModelError>>;
+
+    /// Which of the entries that wait the next step of a session takes. Asked before a step begins, as often as it might.
+    /// A provider takes what there is; whoever answers what is known beforehand may want the same as then.
+    fn hears(&self, session: &SessionId, next: &dyn Fn() -> Hearing) -> Hears {
+        let _ = (session, next);
+        Hears::All
+    }
+}
+
+/// A step that is about to begin.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Hearing {
+    /// What its request adds to the one before, whatever it takes.
+    pub says: Vec<Message>,
+    /// What waits and may be taken, as it would read.
+    pub waiting: Vec<(EntryId, Vec<Block>)>,
+    /// It goes on with a turn, so it may take nothing.
+    pub inside_turn: bool,
+}
+
+/// What a step takes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Hears {
+    All,
+    /// These, in this order; the others wait on. None of them where a turn begins means all.
+    Only(Vec<EntryId>),
+    /// Nothing yet: the step does not begin. Asked again soon, and when something more waits.
+    Later,
 }
 
 /// What is going on right now: shown and forgotten, never stored, may be dropped when nobody keeps up.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Progress {
+    /// The first byte of the answer is there, so the request has been read. What keeps a connection open is no answer.
+    Begun,
     /// The next piece of the answer.
     Text(String),
     Reasoning(String),
@@ -276,6 +316,12 @@ pub enum Progress {
         why: String,
         until: Option<crate::ids::Timestamp>,
     },
+    /// The next piece of a call's input, of which only the size is shown.
+    CallInput {
+        bytes: u64,
+    },
+    /// What the provider has counted of this answer so far.
+    Counted(Usage),
     /// Bytes came that are no content (pings, comments).
     Alive,
 }

@@ -239,6 +239,17 @@ pub trait Tool: Send + Sync {
         false
     }
 
+    /// The task that must be known before a look, as the model wrote it: an id, the start of one, or a name. Only for tools
+    /// that look slowly.
+    fn task_meant(&self, _input: &Value) -> Option<String> {
+        None
+    }
+
+    /// The look where that task is known.
+    fn look_at_task(&self, input: &Value, _task: &SessionId, workspace: &dyn Workspace) -> Result<Look, String> {
+        self.look(input, workspace)
+    }
+
     /// Runs to an outcome. When told to stop, ends within three seconds as `Cancelled` with what there is.
     fn run<'a>(&'a self, call: &'a ToolCall, context: &'a ToolContext) -> BoxFuture<'a, Outcome>;
 

@@ -256,7 +256,7 @@ fn one_of_each_about_length(text: &str) -> Vec<Event> {
     vec![
         Event::Compacted { summary: text.into(), tail_from: 3, verbatim: text.into() },
         Event::Pruned { to: 3 },
-        Event::CompactionFailed { why: "nothing of it can be left out".into() },
+        Event::CompactionFailed { why: "nothing of it can be left out".into(), smaller: false },
         Event::Titled { title: "a better title".into() },
         Event::Misshapen { words: "no such field".into(), again: true },
     ]
@@ -268,7 +268,7 @@ fn one_of_each_about_worktrees(text: &str) -> Vec<Event> {
     vec![
         Event::WorktreeLeft { task: task.clone(), left: Left { unknown: "git is gone".into(), ..left("ses_2", false) } },
         Event::Released { task: task.clone(), removed: false, words: "it is locked".into() },
-        Event::BroughtHome { task, paths: vec!["a.rs".into()], onto: "main".into(), discarded: true },
+        Event::BroughtHome { task, paths: vec!["a.rs".into()], more: 3, onto: "main".into(), discarded: true },
         Event::Advised { advice: Purpose::Suggest, text: text.into() },
     ]
 }

@@ -90,6 +90,7 @@ impl Play {
             looks: self.looks,
             fallbacks: &self.fallbacks,
             compacts: self.compacts,
+            in_flight: Default::default(),
         };
         let mut draft = self.session.draft(BatchId::new(self.ids.fresh("evt_")), given.now);
         draft.decide(command, &given);
@@ -110,6 +111,7 @@ impl Play {
             looks: self.looks,
             fallbacks: &self.fallbacks,
             compacts: self.compacts,
+            in_flight: Default::default(),
         };
         let mut draft = self.session.draft(BatchId::new(self.ids.fresh("evt_")), given.now);
         draft.begin(effect, permit, Vec::new(), &given);
@@ -351,10 +353,10 @@ impl Play {
             "prune" => self.decide(Command::Prune { to: first.expect("a place").parse().expect("a place") }),
             "uncompacted" => self.decide(Command::LeaveUncompacted { why: words.join(" "), took: self.wants_summary() }),
             // The summary is written: `summed all of it`; or it is not: `unsummed`, `unsummed stopped`.
-            "summed" => self.summary_ends(How::Completed, &words.join(" ")),
+            "summed" => self.summary_ends(How::Completed, &words.join(" "), false),
             "unsummed" => {
                 let how = if first == Some("stopped") { How::Stopped } else { How::Failed };
-                self.summary_ends(how, "");
+                self.summary_ends(how, "", first == Some("too_long"));
             }
             "retitle" => self.decide(Command::Retitle { title: words.join(" ") }),
             // The session begins with another's: `fork ses_9 5`.
@@ -426,12 +428,12 @@ impl Play {
         self.session.owed().into_iter().find_map(|effect| if let Effect::Compact { entry } = effect { entry } else { None })
     }
 
-    fn summary_ends(&mut self, how: How, said: &str) {
+    fn summary_ends(&mut self, how: How, said: &str, too_long: bool) {
         let open = self.session.tasks().iter().find(|(_, open)| open.purpose.is_some());
         let task = open.expect("it is being written").0.clone();
         let Report::TaskEnded(mut end) = task_report(task.as_str(), 1, how) else { return };
         end.said = said.into();
-        end.verbatim = "do it".into();
+        (end.verbatim, end.too_long) = ("do it".into(), too_long);
         end.result = if said.is_empty() { "its model is gone".into() } else { said.into() };
         self.decide(Command::Report(Report::TaskEnded(end)));
     }
@@ -616,6 +618,7 @@ pub fn task_report(task: &str, round: u64, how: How) -> Report {
         said: Text::default(),
         awaited: Vec::new(),
         verbatim: Text::default(),
+        too_long: false,
         usage: Usage::default(),
         effort: Effort::default(),
         left: None,
@@ -699,7 +702,8 @@ pub fn fact_word(event: &Event) -> String {
         Event::Forked { segments } => format!("forked {}", segments.len()),
         Event::Compacted { tail_from, .. } => format!("compacted to {tail_from}"),
         Event::Pruned { to } => format!("pruned to {to}"),
-        Event::CompactionFailed { why } => format!("uncompacted: {why}"),
+        Event::CompactionFailed { why, smaller: true } => format!("tries less: {why}"),
+        Event::CompactionFailed { why, .. } => format!("uncompacted: {why}"),
         Event::Titled { title } => format!("titled {title}"),
         Event::WorktreeLeft { task, left: Left { clean: true, .. } } => format!("{task} left nothing"),
         Event::WorktreeLeft { task, left } => format!("{task} left {}", if left.unknown.is_empty() { "work" } else { &left.unknown }),

@@ -62,6 +62,8 @@ pub enum Shortening {
     Prunes,
     /// There is nothing that could be left out.
     Cannot,
+    /// What is to be summed up is too long itself, so often; then less of it is not.
+    TooMuch(u32),
 }
 
 /// Something that comes from outside when the log holds so many events of a name.
@@ -193,6 +195,7 @@ impl<'a> World<'a> {
                 looks,
                 fallbacks: &fallbacks,
                 compacts: true,
+                in_flight: Default::default(),
             };
             opening.drain(..).for_each(|command| draft.decide(command, &given));
             let mut taken = Vec::new();
@@ -283,6 +286,12 @@ impl<'a> World<'a> {
         }
     }
 
+    /// Half of it would be sent the next time.
+    fn is_too_much(&self) -> bool {
+        let Shortening::TooMuch(times) = self.scenario.shortening else { return false };
+        Session::fold(SessionId::new("ses_0"), &self.log).compaction().shrunk < times
+    }
+
     fn is_due(&self, letter: usize) -> bool {
         let (name, times) = self.scenario.letters[letter].when;
         times <= self.count(name)
@@ -363,10 +372,12 @@ impl<'a> World<'a> {
                 let how = match stopped {
                     true => How::Stopped,
                     false if sums && self.scenario.shortening == Shortening::Fails => How::Failed,
+                    false if sums && self.is_too_much() => How::Failed,
                     false => How::Completed,
                 };
                 let Report::TaskEnded(mut end) = task_report(task.as_str(), *round, how) else { return Vec::new() };
                 end.said = if how == How::Completed { "found".into() } else { Text::default() };
+                end.too_long = sums && how == How::Failed && self.scenario.shortening != Shortening::Fails;
                 end.left = self.folders.get(task).map(|folder| left(task.as_str(), !folder.is_dirty));
                 vec![Command::Report(Report::TaskEnded(end))]
             }
@@ -597,7 +608,7 @@ impl World<'_> {
             match &record.event {
                 Event::StepFailed { failure: Some(ModelFailure::TooLong), retry_at: Some(_), .. } => overflowed = true,
                 // Somebody's word lets it be tried as it is.
-                Event::Compacted { .. } | Event::Pruned { .. } | Event::CompactionFailed { .. } => overflowed = false,
+                Event::Compacted { .. } | Event::Pruned { .. } | Event::CompactionFailed { smaller: false, .. } => overflowed = false,
                 Event::Resumed { .. } | Event::Queued { .. } => overflowed = false,
                 _ => {}
             }

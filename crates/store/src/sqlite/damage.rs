@@ -8,6 +8,7 @@ use std::{fs, os::unix::fs::OpenOptionsExt, path::Path};
 use rusqlite::{Error, ErrorCode};
 
 use super::schema;
+use crate::process;
 
 /// A file of this name beside the database says that something in it could not be read.
 pub(super) const NOTE: &str = ".damaged";
@@ -30,6 +31,7 @@ pub(super) fn note_if_damaged(path: &Path, error: &Error) {
 }
 
 pub(super) fn note(path: &Path) {
+    process::note_damage();
     let note = schema::beside(path, NOTE);
     // Without the note the next reader of the same place finds it again.
     if let Err(error) = fs::OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&note) {

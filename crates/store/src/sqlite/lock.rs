@@ -23,6 +23,9 @@ const TRIES: u32 = 8;
 const LOOKS: u32 = 3;
 const LOOK: std::time::Duration = std::time::Duration::from_millis(1);
 
+/// How the name of such a file ends, after the root's id.
+const END: &str = ".lock";
+
 /// Enough for the digits of any process id.
 const PID_BYTES_MAX: u64 = 20;
 
@@ -87,6 +90,16 @@ pub(super) fn forget(store: &Path, root: &SessionId) {
     let _ = fs::remove_file(path_of(store, root));
 }
 
+/// The roots that have a file, which is every one that was ever run and not removed.
+pub(super) fn roots(store: &Path) -> Vec<String> {
+    let files = fs::read_dir(folder(store)).into_iter().flatten().flatten();
+    let names = files.filter_map(|file| file.file_name().into_string().ok());
+    let mut roots: Vec<String> =
+        names.filter_map(|name| Some(name.strip_suffix(END)?.to_owned())).filter(|root| root.starts_with(SessionId::PREFIX)).collect();
+    roots.sort_unstable();
+    roots
+}
+
 /// A lock on a file that was unlinked meanwhile protects nothing.
 fn is_at(file: &File, path: &Path) -> bool {
     match (file.metadata(), fs::metadata(path)) {
@@ -110,7 +123,7 @@ fn path_of(store: &Path, root: &SessionId) -> PathBuf {
             _ => name.push_str(&format!("%{byte:02x}")),
         }
     }
-    folder(store).join(name + ".lock")
+    folder(store).join(name + END)
 }
 
 #[cfg(test)]

@@ -21,11 +21,12 @@ mod schema;
 mod space;
 mod unwritable;
 mod views;
+mod wal;
 mod writer;
 
 pub(crate) use self::{damage::is_damage, schema::beside};
 pub use self::{
-    salvage::Salvaged,
+    salvage::{Damaged, Salvaged},
     space::{Backup, BackupError},
 };
 
@@ -77,7 +78,7 @@ struct Shared {
     /// Where the file is read from in fact, if it had to be copied; gone with the handle.
     _copy: Option<unwritable::Copy>,
     /// Last, so that nobody takes the file for free while something here still has it open.
-    _presence: Presence,
+    _presence: Arc<Presence>,
 }
 
 impl Drop for Shared {
@@ -100,7 +101,7 @@ impl Sqlite {
     }
 
     /// Opens the store in this folder and makes what is not there yet. Reads no session and checks no page: a damaged
-    /// file is found when its header or tables cannot be read. Then what can be read is saved into a new one, and
+    /// file is found when its header, its tables or its log cannot be read. Then what can be read is saved into a new one, and
     /// [`Sqlite::salvaged`] tells what became of it.
     pub fn open(folder: impl AsRef<Path>) -> Result<Self, OpenError> {
         let folder = folder.as_ref();
@@ -114,9 +115,9 @@ impl Sqlite {
             Err(OpenError::NotADatabase { path }) => mend(folder, &path, &presence)?,
             Err(error) => return Err(error),
         };
-        let bell = Arc::new(Bell::new(path.clone(), schema::open_reader));
-        let writer =
-            Writer::start(connection, path.clone(), Arc::clone(&bell)).map_err(|source| OpenError::Io { path: path.clone(), source })?;
+        let (presence, bell) = (Arc::new(presence), Arc::new(Bell::new(path.clone(), schema::open_reader)));
+        let writer = Writer::start(connection, path.clone(), Arc::clone(&bell), Arc::clone(&presence))
+            .map_err(|source| OpenError::Io { path: path.clone(), source })?;
         Ok(Self::of(folder, writer, Readers::new(path, schema::open_reader), bell, salvaged, None, presence))
     }
 
@@ -130,7 +131,7 @@ impl Sqlite {
                 // If it cannot be read either, why it cannot be written says more.
                 let Some(Way { path, connect, copy }) = unwritable::find(&folder.join(FILE_NAME), scratch)? else { return Err(error) };
                 let bell = Arc::new(Bell::new(path.clone(), connect));
-                Ok(Self::of(folder, Writer::Nobody(error.to_string()), Readers::new(path, connect), bell, None, copy, presence))
+                Ok(Self::of(folder, Writer::Nobody(error.to_string()), Readers::new(path, connect), bell, None, copy, Arc::new(presence)))
             }
             other => other,
         }
@@ -143,7 +144,7 @@ impl Sqlite {
         bell: Arc<Bell>,
         salvaged: Option<Salvaged>,
         copy: Option<unwritable::Copy>,
-        presence: Presence,
+        presence: Arc<Presence>,
     ) -> Self {
         let (folder, readers, views_fresh) = (folder.to_owned(), Arc::new(readers), AtomicBool::new(false));
         let shared = Shared { folder, writer, readers, bell, views_fresh, salvaged, _copy: copy, _presence: presence };

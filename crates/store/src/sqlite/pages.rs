@@ -1,11 +1,11 @@
 //! The pages of a database file, read without SQLite: for a file that SQLite refuses, or stops in the middle of.
 //!
-//! Knows the layout of the file and of its write-ahead log, nothing of our tables. Nothing in here is trusted: every
+//! Knows the layout of the file, nothing of our tables; its write-ahead log is read in `wal.rs`. Nothing in here is trusted: every
 //! number is checked against what is there, a chain of pages has a bound, and what does not fit together is no row.
 
 use std::{collections::HashMap, fs::File, io, ops::Range, os::unix::fs::FileExt, path::Path};
 
-use super::schema::wal_of;
+use super::{schema::wal_of, wal::Wal};
 
 /// What SQLite uses where nobody chose otherwise; we never do.
 const PAGE_BYTES: usize = 4096;
@@ -13,10 +13,8 @@ const PAGE_BYTES: usize = 4096;
 /// The header of the file takes the beginning of the first page.
 const FILE_HEADER_BYTES: usize = 100;
 
-const WAL_HEADER_BYTES: usize = 32;
-const FRAME_HEADER_BYTES: usize = 24;
-/// The last bit says in which order its checksums read numbers.
-const WAL_MAGIC: u32 = 0x377f_0682;
+/// Where the header has the number that `PRAGMA user_version` sets.
+const FORMAT_AT: usize = 60;
 
 const LEAF_OF_TABLE: u8 = 13;
 const LEAF_OF_INDEX: u8 = 10;
@@ -31,14 +29,12 @@ const COLUMNS_MAX: usize = 16;
 pub(super) struct Pages {
     file: File,
     size: usize,
+    in_file: u32,
+    /// The numbers of those that are only in the write-ahead log.
+    in_wal: Vec<u32>,
     count: u32,
-    wal: Option<Wal>,
-}
-
-/// Pages that are newer in the write-ahead log: where each lies in it.
-struct Wal {
-    file: File,
-    newest: HashMap<u32, u64>,
+    /// Pages that are newer in the write-ahead log: where each lies in it.
+    newer: Option<(File, HashMap<u32, u64>)>,
 }
 
 /// One row as it lies on its page; what is too long for the page goes on elsewhere.
@@ -69,22 +65,41 @@ pub(super) enum Column {
 }
 
 impl Pages {
-    pub(super) fn open(path: &Path) -> io::Result<Self> {
+    /// The file as SQLite sees it. Where its log is hurt there is a second sight of it, with what stands behind the damage:
+    /// some pages are newer there, and some rows are only in one of the two.
+    pub(super) fn open(path: &Path) -> io::Result<Vec<Self>> {
         let file = File::open(path)?;
-        let mut head = [0; FILE_HEADER_BYTES];
-        let read = file.read_at(&mut head, 0).unwrap_or(0);
-        let told = if read < head.len() { 0 } else { usize::from(u16::from_be_bytes([head[16], head[17]])) };
-        let size = if (512..=32768).contains(&told) && told.is_power_of_two() { told } else { PAGE_BYTES };
+        let size = page_bytes(&file);
+        let Some(wal) = Wal::open(&wal_of(path), size) else { return Ok(vec![Self::with(file, size, None)?]) };
+        let second = wal.with_beyond.map(|newest| Self::with(file.try_clone()?, size, Some((wal.file.try_clone()?, newest))));
+        let mut sights = vec![Self::with(file, size, Some((wal.file, wal.newest)))?];
+        sights.extend(second.transpose()?);
+        Ok(sights)
+    }
+
+    fn with(file: File, size: usize, newer: Option<(File, HashMap<u32, u64>)>) -> io::Result<Self> {
         let in_file = file.metadata()?.len().div_ceil(size as u64);
-        let wal = Wal::open(&wal_of(path), size);
-        let in_wal = wal.as_ref().and_then(|wal| wal.newest.keys().max().copied()).unwrap_or(0);
-        let count = u32::try_from(in_file).unwrap_or(u32::MAX).max(in_wal);
-        Ok(Self { file, size, count, wal })
+        let in_file = u32::try_from(in_file).unwrap_or(u32::MAX);
+        // A log that is hurt may speak of any number: what is in neither is not walked.
+        let mut in_wal: Vec<u32> = newer.iter().flat_map(|(_, newest)| newest.keys().copied()).filter(|number| in_file < *number).collect();
+        in_wal.sort_unstable();
+        let count = in_wal.last().map_or(in_file, |last| *last);
+        Ok(Self { file, size, in_file, in_wal, count, newer })
     }
 
     /// Pages are counted from one.
-    pub(super) fn numbers(&self) -> impl Iterator<Item = u32> + use<> {
-        1..=self.count
+    pub(super) fn numbers(&self) -> impl Iterator<Item = u32> {
+        (1..=self.in_file).chain(self.in_wal.iter().copied())
+    }
+
+    /// Where nothing was ever stored: a file that only says that its contents are in the log.
+    pub(super) fn holds_nothing(path: &Path) -> bool {
+        let mut head = [0; FILE_HEADER_BYTES + 8];
+        let is_read = File::open(path).and_then(|file| file.read_exact_at(&mut head, 0)).is_ok();
+        is_read
+            && head[..16] == *b"SQLite format 3\0"
+            && head[FORMAT_AT..FORMAT_AT + 4] == [0; 4]
+            && number_at(&head, FILE_HEADER_BYTES + 3) == 0
     }
 
     /// The bytes of a page. What the disk cannot read, or the file no longer has, is zeros.
@@ -93,7 +108,7 @@ impl Pages {
         if number == 0 || self.count < number {
             return page;
         }
-        let newer = self.wal.as_ref().and_then(|wal| Some((&wal.file, *wal.newest.get(&number)?)));
+        let newer = self.newer.as_ref().and_then(|(file, newest)| Some((file, *newest.get(&number)?)));
         let (file, place) = newer.unwrap_or((&self.file, u64::from(number - 1) * self.size as u64));
         let mut filled = 0;
         while filled < self.size {
@@ -176,53 +191,12 @@ impl Pages {
     }
 }
 
-impl Wal {
-    /// What was committed in it and can be proven whole. The rest was never there for SQLite either.
-    fn open(path: &Path, size: usize) -> Option<Self> {
-        let file = File::open(path).ok()?;
-        let mut head = [0; WAL_HEADER_BYTES];
-        file.read_exact_at(&mut head, 0).ok()?;
-        let word =
-            |bytes: &[u8], nth: usize| u32::from_be_bytes([bytes[nth * 4], bytes[nth * 4 + 1], bytes[nth * 4 + 2], bytes[nth * 4 + 3]]);
-        let magic = word(&head, 0);
-        if magic & !1 != WAL_MAGIC || usize::try_from(word(&head, 2)) != Ok(size) {
-            return None;
-        }
-        let is_big = magic & 1 == 1;
-        let mut sum = checksum(is_big, (0, 0), &head[..24]);
-        if sum != (word(&head, 6), word(&head, 7)) {
-            return None;
-        }
-        let (mut newest, mut open) = (HashMap::new(), Vec::new());
-        let mut frame = vec![0; FRAME_HEADER_BYTES + size];
-        let mut place = WAL_HEADER_BYTES as u64;
-        while file.read_exact_at(&mut frame, place).is_ok() {
-            sum = checksum(is_big, checksum(is_big, sum, &frame[..8]), &frame[FRAME_HEADER_BYTES..]);
-            let is_whole = sum == (word(&frame, 4), word(&frame, 5)) && frame[8..16] == head[16..24];
-            if !is_whole {
-                break;
-            }
-            open.push((word(&frame, 0), place + FRAME_HEADER_BYTES as u64));
-            let commits = word(&frame, 1) != 0;
-            if commits {
-                newest.extend(open.drain(..));
-            }
-            place += frame.len() as u64;
-        }
-        Some(Self { file, newest })
-    }
-}
-
-fn checksum(is_big: bool, mut sum: (u32, u32), bytes: &[u8]) -> (u32, u32) {
-    let word = |bytes: &[u8]| {
-        let bytes = [bytes[0], bytes[1], bytes[2], bytes[3]];
-        if is_big { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) }
-    };
-    for pair in bytes.chunks_exact(8) {
-        sum.0 = sum.0.wrapping_add(word(&pair[..4])).wrapping_add(sum.1);
-        sum.1 = sum.1.wrapping_add(word(&pair[4..])).wrapping_add(sum.0);
-    }
-    sum
+/// As the header of the file says, if that can be.
+pub(super) fn page_bytes(file: &File) -> usize {
+    let mut head = [0; FILE_HEADER_BYTES];
+    let read = file.read_at(&mut head, 0).unwrap_or(0);
+    let told = if read < head.len() { 0 } else { usize::from(u16::from_be_bytes([head[16], head[17]])) };
+    if (512..=32768).contains(&told) && told.is_power_of_two() { told } else { PAGE_BYTES }
 }
 
 fn number_at(page: &[u8], at: usize) -> u16 {
@@ -300,7 +274,7 @@ mod tests {
     use super::*;
 
     fn rows_of(path: &Path) -> Vec<(i64, Vec<Value>)> {
-        let pages = Pages::open(path).unwrap();
+        let pages = Pages::open(path).unwrap().pop().unwrap();
         let mut rows = Vec::new();
         for number in pages.numbers().skip(1) {
             let page = pages.page(number);

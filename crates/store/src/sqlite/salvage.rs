@@ -4,6 +4,9 @@
 //! gone still has its rows. Of each session the events up to the first one that is missing or unreadable are kept: every
 //! beginning of a log leads somewhere. A blob is kept if it still fits its hash. Views and folds are made anew.
 //!
+//! A write-ahead log that is hurt is damage too (`wal.rs`): its frames before the damage count as they do for SQLite, and what
+//! can be read behind it is added. Sessions of which only a lock file is left are named.
+//!
 //! The new file is whole before anything is moved, and its name says so: a kill in the middle is finished by the next
 //! opening. The caller holds the file alone (`presence.rs`).
 
@@ -21,11 +24,11 @@ use posse_session::{Event, Kind, Letter, SessionId};
 use rusqlite::{Connection, OpenFlags, params};
 
 use super::{
-    damage, migrate,
-    pages::{Column, Pages, Value},
+    damage, lock, migrate,
+    pages::{Column, Pages, Value, page_bytes},
     rows,
     schema::{self, FILE_NAME, beside, wal_of},
-    views,
+    views, wal,
 };
 use crate::{
     error::OpenError,
@@ -43,9 +46,21 @@ const NAMED_MAX: usize = 20;
 /// No tree was ever taken so often: a number beyond it is nonsense from a damaged page.
 const EPOCH_MAX: i64 = 1 << 40;
 
+/// What was damaged.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Damaged {
+    #[default]
+    Database,
+    /// The write-ahead log beside it.
+    Log,
+    /// The log is gone, with all there was: nothing had been moved into the database yet.
+    LogGone,
+}
+
 /// What became of a damaged file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Salvaged {
+    pub damaged: Damaged,
     /// Where the damaged file is now.
     pub broken: PathBuf,
     pub sessions: u64,
@@ -56,6 +71,8 @@ pub struct Salvaged {
     pub cut: Vec<(String, u64, u64)>,
     /// Sessions of which nothing could be kept, where at least their id is known.
     pub lost: Vec<String>,
+    /// Sessions of which there is only the file that says who runs them.
+    pub traces: Vec<String>,
     /// Sessions whose events are there and whose id is not.
     pub nameless: u64,
     /// Long texts that events speak of and that are gone.
@@ -66,7 +83,12 @@ impl fmt::Display for Salvaged {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let count = |number: u64, of: &str| format!("{number} {of}{}", if number == 1 { "" } else { "s" });
         let (sessions, events, texts) = (count(self.sessions, "session"), count(self.events, "event"), count(self.blobs, "long text"));
-        write!(out, "the database was damaged; what can be read was saved: {sessions}, {events}, {texts}")?;
+        let what = match self.damaged {
+            Damaged::Database => "the database was damaged",
+            Damaged::Log => "the write-ahead log of the database (posse.db-wal) was damaged",
+            Damaged::LogGone => "the database is empty although there were sessions: its write-ahead log (posse.db-wal) is gone",
+        };
+        write!(out, "{what}; what can be read was saved: {sessions}, {events}, {texts}")?;
         if 0 < self.letters {
             write!(out, ", {}", count(self.letters, "waiting message"))?;
         }
@@ -76,10 +98,12 @@ impl fmt::Display for Salvaged {
         if NAMED_MAX < self.cut.len() {
             write!(out, "; {} more lost their end", self.cut.len() - NAMED_MAX)?;
         }
-        if !self.lost.is_empty() {
-            let named = self.lost[..self.lost.len().min(NAMED_MAX)].join(", ");
-            let more = self.lost.len().saturating_sub(NAMED_MAX);
-            write!(out, "; lost: {named}{}", if more == 0 { String::new() } else { format!(" and {more} more") })?;
+        for (words, sessions) in [("lost", &self.lost), ("nothing was found of", &self.traces)] {
+            if !sessions.is_empty() {
+                let named = sessions[..sessions.len().min(NAMED_MAX)].join(", ");
+                let more = sessions.len().saturating_sub(NAMED_MAX);
+                write!(out, "; {words}: {named}{}", if more == 0 { String::new() } else { format!(" and {more} more") })?;
+            }
         }
         if 0 < self.nameless {
             write!(out, "; {} could not be told apart and stayed behind", count(self.nameless, "session"))?;
@@ -88,7 +112,9 @@ impl fmt::Display for Salvaged {
             write!(out, "; {} missing", count(self.texts_missing, "long text"))?;
         }
         if self.is_whole() {
-            write!(out, "; nothing is known to be missing")?;
+            // What the hurt part of a log said leaves no gap that could be seen.
+            let beyond = if self.damaged == Damaged::Log { ", but what was in the damaged part may be" } else { "" };
+            write!(out, "; nothing is known to be missing{beyond}")?;
         }
         write!(out, ". The damaged file is kept as {}", self.broken.display())
     }
@@ -96,13 +122,29 @@ impl fmt::Display for Salvaged {
 
 impl Salvaged {
     fn is_whole(&self) -> bool {
-        self.cut.is_empty() && self.lost.is_empty() && self.nameless == 0 && self.texts_missing == 0
+        self.cut.is_empty() && self.lost.is_empty() && self.traces.is_empty() && self.nameless == 0 && self.texts_missing == 0
     }
 }
 
 /// Whether something has to be put right before the file may be opened.
 pub(super) fn is_due(path: &Path) -> bool {
-    is_half_done(path) || beside(path, damage::NOTE).exists()
+    is_half_done(path) || beside(path, damage::NOTE).exists() || damaged(path) != Damaged::Database
+}
+
+/// What of it is damaged, as far as that can be said without reading the database.
+fn damaged(path: &Path) -> Damaged {
+    let log = wal_of(path);
+    if fs::metadata(&log).map_or(0, |log| log.len()) == 0 {
+        return if Pages::holds_nothing(path) && has_locks(path) { Damaged::LogGone } else { Damaged::Database };
+    }
+    let is_hurt = File::open(path).is_ok_and(|file| wal::is_hurt(&log, page_bytes(&file)));
+    if is_hurt { Damaged::Log } else { Damaged::Database }
+}
+
+/// Whether there ever was a session that somebody ran.
+fn has_locks(path: &Path) -> bool {
+    let locks = path.parent().map(lock::folder).and_then(|folder| fs::read_dir(folder).ok());
+    locks.is_some_and(|mut locks| locks.next().is_some())
 }
 
 /// Whether the file is not the one to be opened: its successor waits to be put in its place, or its contents are gone.
@@ -120,8 +162,7 @@ fn was_emptied(path: &Path) -> bool {
     if !path.exists() || FILE_BYTES_MIN <= length(path) {
         return false;
     }
-    let locks = path.parent().map(super::lock::folder).and_then(|folder| fs::read_dir(folder).ok());
-    0 < length(&wal_of(path)) || locks.is_some_and(|mut locks| locks.next().is_some())
+    0 < length(&wal_of(path)) || has_locks(path)
 }
 
 /// Whether a new file only waits to be put in its place: then the old one may be gone already.
@@ -144,8 +185,13 @@ pub(super) fn salvage(folder: &Path) -> Result<Salvaged, OpenError> {
         let _ = fs::remove_file(beside(&making, end));
     }
     fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&making).map_err(failed)?;
-    let pages = Pages::open(&path).map_err(failed)?;
-    let mut salvaged = write(&pages, &making).map_err(|source| OpenError::Unavailable { path: making.clone(), source })?;
+    let sights = Pages::open(&path).map_err(failed)?;
+    let unavailable = |source| OpenError::Unavailable { path: making.clone(), source };
+    let mut salvaged = write(&sights, &making).map_err(unavailable)?;
+    salvaged.damaged = damaged(&path);
+    salvaged.traces = lock::roots(folder);
+    salvaged.traces.retain(|root| !salvaged.lost.contains(root));
+    keep_unknown(&making, &mut salvaged.traces).map_err(unavailable)?;
     File::open(&making).and_then(|file| file.sync_all()).map_err(failed)?;
     fs::rename(&making, &ready).map_err(failed)?;
     salvaged.broken = put_in_place(&path, &ready).map_err(failed)?;
@@ -180,6 +226,15 @@ fn sync_folder(path: &Path) -> io::Result<()> {
     path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
 }
 
+/// Those that are not in the file.
+fn keep_unknown(path: &Path, sessions: &mut Vec<String>) -> rusqlite::Result<()> {
+    let connection = schema::open_unchanging(path)?;
+    let mut statement = connection.prepare("SELECT id FROM sessions")?;
+    let known: HashSet<String> = statement.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+    sessions.retain(|session| !known.contains(session));
+    Ok(())
+}
+
 fn counts(path: &Path) -> rusqlite::Result<Salvaged> {
     let connection = schema::open_unchanging(path)?;
     let count = |table: &str| connection.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get::<_, i64>(0));
@@ -193,8 +248,8 @@ fn counts(path: &Path) -> rusqlite::Result<Salvaged> {
     })
 }
 
-/// Where a row lies: its page, and which of the page's rows it is.
-type Spot = (u32, usize);
+/// Where a row lies: in which sight of the file, on which page, and which of the page's rows it is.
+type Spot = (usize, u32, usize);
 
 /// What lies on the pages, small things as they are and large ones by their place.
 #[derive(Default)]
@@ -212,8 +267,19 @@ struct Found {
 }
 
 impl Found {
-    fn of(pages: &Pages) -> Self {
+    /// What was once said stays said, so of events every sight counts, and the one that SQLite has first. A letter that was
+    /// read is gone, so of those only the newest sight counts.
+    fn of(sights: &[Pages]) -> Self {
         let mut found = Self::default();
+        for (nth, pages) in sights.iter().enumerate() {
+            found.letters.clear();
+            found.look_at(pages, nth);
+        }
+        found.events.sort_unstable();
+        found
+    }
+
+    fn look_at(&mut self, pages: &Pages, sight: usize) {
         // The first page holds the names of the tables, which are known.
         for number in pages.numbers().skip(1) {
             let page = pages.page(number);
@@ -221,13 +287,11 @@ impl Found {
                 let Some(columns) = Pages::columns(&page, cell) else { continue };
                 let row = || pages.row(&page, cell);
                 match cell.rowid {
-                    Some(rowid) => found.see(rowid, &columns, (number, nth), row),
-                    None => found.see_index(&columns, row),
+                    Some(rowid) => self.see(rowid, &columns, (sight, number, nth), row),
+                    None => self.see_index(&columns, row),
                 }
             }
         }
-        found.events.sort_unstable();
-        found
     }
 
     /// Tables are told apart by what is in their columns: no two of ours look alike.
@@ -278,8 +342,8 @@ impl Found {
     }
 }
 
-fn write(pages: &Pages, path: &Path) -> rusqlite::Result<Salvaged> {
-    let found = Found::of(pages);
+fn write(sights: &[Pages], path: &Path) -> rusqlite::Result<Salvaged> {
+    let found = Found::of(sights);
     let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     // Nobody reads it before it is whole; it is flushed once, at the end.
     connection.execute_batch("PRAGMA synchronous = OFF; PRAGMA journal_mode = MEMORY;")?;
@@ -287,7 +351,7 @@ fn write(pages: &Pages, path: &Path) -> rusqlite::Result<Salvaged> {
     schema::at_once(&connection, || {
         schema::make_tables(&connection)?;
         let mut rest =
-            Rest { connection: &connection, pages, found: &found, salvaged: &mut salvaged, named: HashMap::new(), stored: HashSet::new() };
+            Rest { connection: &connection, sights, found: &found, salvaged: &mut salvaged, named: HashMap::new(), stored: HashSet::new() };
         rest.sessions()?;
         rest.blobs()?;
         rest.letters_and_trees()?;
@@ -299,7 +363,7 @@ fn write(pages: &Pages, path: &Path) -> rusqlite::Result<Salvaged> {
 /// The writing of the new file.
 struct Rest<'a> {
     connection: &'a Connection,
-    pages: &'a Pages,
+    sights: &'a [Pages],
     found: &'a Found,
     salvaged: &'a mut Salvaged,
     /// The sessions that name what looks like a hash.
@@ -309,10 +373,11 @@ struct Rest<'a> {
 }
 
 impl Rest<'_> {
-    fn row(&self, (number, nth): Spot) -> Option<Vec<Value>> {
-        let page = self.pages.page(number);
-        let cells = self.pages.cells(number, &page);
-        self.pages.row(&page, cells.get(nth)?)
+    fn row(&self, (sight, number, nth): Spot) -> Option<Vec<Value>> {
+        let pages = self.sights.get(sight)?;
+        let page = pages.page(number);
+        let cells = pages.cells(number, &page);
+        pages.row(&page, cells.get(nth)?)
     }
 
     fn sessions(&mut self) -> rusqlite::Result<()> {

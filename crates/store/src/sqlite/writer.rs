@@ -8,14 +8,18 @@
 //! what a session owes follows from it, so a run that stops is resumable without an event that says so. A reserve would
 //! be eaten by whatever else fills the disk, or let the run go on for a megabyte and stop it then.
 
-use std::{io, path::PathBuf, sync::Arc, thread};
+use std::{io, path::PathBuf, sync::Arc, thread, time::Duration};
 
 use posse_session::{AppendError, Epoch, LetterId, Posted, SavedFold, SessionId};
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
-use super::{append::Cache, bell::Bell, damage, folds, remove, schema, space, views};
-use crate::{error::words, ready::Ready};
+use super::{append::Cache, bell::Bell, damage, folds, presence::Presence, remove, schema, space, views};
+use crate::{
+    error::words,
+    process::{self, AtWork},
+    ready::Ready,
+};
 
 /// Wishes waiting for the writer; more wait in their own tasks. Ten times the sessions we expect to write at once.
 const WISHES_MAX: usize = 1024;
@@ -65,10 +69,15 @@ pub(super) enum Writer {
 }
 
 impl Writer {
-    pub(super) fn start(connection: Connection, path: PathBuf, bell: Arc<Bell>) -> io::Result<Self> {
+    /// `presence` is kept as long as the file is open: closing it last may remove the log beside it by its name.
+    pub(super) fn start(connection: Connection, path: PathBuf, bell: Arc<Bell>, presence: Arc<Presence>) -> io::Result<Self> {
         let (jobs, waiting) = mpsc::channel(WISHES_MAX);
-        let desk = Desk { connection, path, bell, cache: Cache::default() };
-        thread::Builder::new().name("posse-writer".to_owned()).spawn(move || desk.run(waiting))?;
+        let desk = Desk { connection, path, bell, cache: Cache::default(), is_settled: true };
+        let at_work = AtWork::begin();
+        thread::Builder::new().name("posse-writer".to_owned()).spawn(move || {
+            desk.run(waiting);
+            drop((presence, at_work));
+        })?;
         Ok(Self::Thread(jobs))
     }
 
@@ -98,6 +107,8 @@ struct Desk {
     path: PathBuf,
     bell: Arc<Bell>,
     cache: Cache,
+    /// Nothing was written here since the log was moved into the database.
+    is_settled: bool,
 }
 
 impl Desk {
@@ -123,6 +134,15 @@ impl Desk {
                 self.give_back(reply);
             }
         }
+        self.settle();
+    }
+
+    /// Moves the log into the database, where each page is for itself: a log that is hurt loses what came after. Waits for
+    /// nobody and fails nobody: who reads or writes meanwhile does it later.
+    fn settle(&self) {
+        if !self.is_settled && self.connection.busy_timeout(Duration::ZERO).is_ok() {
+            let _ = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+        }
     }
 
     fn give_back(&self, reply: oneshot::Sender<Answer>) {
@@ -133,6 +153,11 @@ impl Desk {
     fn serve(&mut self, group: Vec<Job>) {
         match self.commit(&group) {
             Ok(answers) => {
+                self.is_settled = false;
+                let is_fact = |wish: &Wish| matches!(wish, Wish::Append(_) | Wish::Post { .. } | Wish::Withdraw(_) | Wish::Remove { .. });
+                if group.iter().zip(&answers).any(|(job, answer)| answer.is_ok() && is_fact(&job.wish)) {
+                    process::note_written();
+                }
                 // What was removed for good is not to be read in the old pages of the log either. A reader may be in
                 // the way; then a later checkpoint does it.
                 if group.iter().any(|job| matches!(job.wish, Wish::Remove { .. })) {
@@ -259,7 +284,7 @@ mod tests {
         schema::make_file(&path).unwrap();
         let connection = schema::open(&path).unwrap();
         connection.execute_batch("INSERT INTO trees (root, epoch) VALUES ('ses_a', 1), ('ses_b', 1), ('ses_c', 1)").unwrap();
-        Desk { connection, bell: Arc::new(Bell::new(path.clone(), schema::open_reader)), path, cache: Cache::default() }
+        Desk { connection, bell: Arc::new(Bell::new(path.clone(), schema::open_reader)), path, cache: Cache::default(), is_settled: true }
     }
 
     fn append(session: &str, after: u64, event: Event) -> Wish {

@@ -111,7 +111,7 @@ pub fn letter(number: u64, root: &str) -> Posted {
 /// One step with one call, as two appends would bring it; `output` is what the tool printed.
 pub fn step(number: u64, output: &str) -> [Vec<Event>; 2] {
     let call = CallId::new(format!("call_{number:016}"));
-    let usage = Usage { input: 1_000, output: 200, cache_read: 9_000, cache_write: 300, cost_usd: 0.01 };
+    let usage = Usage { input: 1_000, output: 200, cache_read: 9_000, cache_write: 300, cost_usd: 0.01, unpriced: 0 };
     let asked = vec![queued(format!("please do number {number}")), step_started(number)];
     let done = vec![
         Event::Replied {

@@ -9,7 +9,9 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use posse_session::{BoxFuture, Look, Outcome, Part, TaskView, Tool, ToolCall, ToolContext, ToolSpec, Touch, Workspace, Worktree, clip};
+use posse_session::{
+    BoxFuture, Look, Outcome, Part, SessionId, TaskView, Tool, ToolCall, ToolContext, ToolSpec, Touch, Workspace, Worktree, clip,
+};
 use serde_json::{Value, json};
 
 use super::{Dialect, TASK, words};
@@ -18,13 +20,16 @@ use crate::{
     change::{Before, patch},
     paths::Place,
     text::{small, title},
-    worktree::{After, Conflict, DiffFile, MergeError, Merged, Onto, Provenance, Worktrees},
+    worktree::{After, Conflict, MergeError, Merged, Onto, Provenance, Worktrees},
 };
 
 const ONTO: Parameter = Parameter::new("onto", &["branch"]);
 
 /// The key of rules about bringing work home, in every dialect.
 const KEY: &str = "task_merge";
+
+/// How ids begin: what is no longer means everybody.
+const PREFIX: &str = "ses_";
 
 /// Conflicts and files that a result names; a person sees the rest with `posse tasks diff`.
 const NAMED_MAX: usize = 30;
@@ -42,8 +47,8 @@ pub(super) struct TaskMerge {
     name: &'static str,
     spec: ToolSpec,
     worktrees: Arc<Worktrees>,
-    /// What the verdict on a task was about, until it is merged.
-    judged: Mutex<HashMap<String, Vec<Touch>>>,
+    /// What the verdict was about, by how the model named the task, until that is merged.
+    judged: Mutex<HashMap<String, (String, Vec<Touch>)>>,
     /// Several calls of one reply are merged in the order in which they were written.
     order: tokio::sync::Mutex<()>,
 }
@@ -63,7 +68,7 @@ impl TaskMerge {
         let schema = json!({
             "type": "object",
             "properties": {
-                "task_id": {"type": "string", "description": "The id of a task that works in a worktree and has ended."},
+                "task_id": {"type": "string", "description": "The id or the name of a task that works in a worktree and has ended."},
                 "onto": {"type": "string", "description": "A branch that is checked out nowhere: the changes become a commit there instead."},
             },
             "required": ["task_id"]
@@ -80,12 +85,7 @@ impl TaskMerge {
     }
 
     fn worktree(&self, task: &str, workspace: &dyn Workspace) -> Result<Worktree, String> {
-        let none = || {
-            format!(
-                "There is no worktree of a task `{task}`. Give the id (ses_…) of a task that was started with `isolation: \"worktree\"` and has changed something."
-            )
-        };
-        let worktree = self.worktrees.find(task)?.ok_or_else(none)?;
+        let worktree = self.worktrees.find(task)?.ok_or_else(|| nothing(task))?;
         if Path::new(&worktree.home) != workspace.root() {
             return Err(format!("The worktree of {task} was made from {}: only who works there can bring it home.", worktree.home));
         }
@@ -93,20 +93,43 @@ impl TaskMerge {
     }
 }
 
-/// What a merge would touch: this task, and every file it has changed.
+/// The same words whether its folder is there, is being removed or is gone: which of them it is by now is nobody's concern.
+fn nothing(task: &str) -> String {
+    format!(
+        "There is nothing to bring home of {task}: it changed nothing, or its work was brought home or thrown away before, or it was not started with `isolation: \"worktree\"`. Nothing was changed."
+    )
+}
+
+/// What a merge would touch: this task, every file it has changed (so many), and every file that this changes where it is brought.
 fn touches(
     worktrees: &Worktrees,
     task: &str,
     worktree: &Worktree,
+    onto: &Onto,
     workspace: &dyn Workspace,
-) -> Result<(Vec<Touch>, Vec<DiffFile>), String> {
+) -> Result<(Vec<Touch>, BTreeSet<String>, usize), String> {
     let files = worktrees.diff(worktree)?.files;
+    let count = files.len();
+    let mut paths: BTreeSet<String> = files.into_iter().flat_map(|file| std::iter::once(file.path).chain(file.from)).collect();
+    // Where it cannot be foreseen (a conflict), the merge will say so and change nothing.
+    paths.extend(worktrees.foreseen(worktree, onto).unwrap_or_default());
     let mut touches = vec![Touch::new(KEY, task)];
-    for file in files.iter().flat_map(|file| std::iter::once(&file.path).chain(&file.from)) {
-        touches.extend(Place::of(workspace, &workspace.root().join(file).to_string_lossy())?.edit_touches());
+    for path in &paths {
+        touches.extend(Place::of(workspace, &workspace.root().join(path).to_string_lossy())?.edit_touches());
     }
     touches.dedup();
-    Ok((touches, files))
+    Ok((touches, paths, count))
+}
+
+/// The task that is meant: by its id, by the name it was given last, or by the start of an id that no other has.
+fn meant<'a>(views: &'a [TaskView], wanted: &str) -> Option<&'a TaskView> {
+    let by_id = || views.iter().find(|view| view.task.as_str() == wanted);
+    let by_name = || views.iter().rfind(|view| view.name.as_deref() == Some(wanted));
+    let by_start = || {
+        let mut starting = views.iter().filter(|view| PREFIX.len() < wanted.len() && view.task.as_str().starts_with(wanted));
+        starting.next().filter(|_| starting.next().is_none())
+    };
+    by_id().or_else(by_name).or_else(by_start)
 }
 
 impl Tool for TaskMerge {
@@ -116,10 +139,24 @@ impl Tool for TaskMerge {
 
     fn look(&self, input: &Value, workspace: &dyn Workspace) -> Result<Look, String> {
         let wanted = self.wanted(input)?;
-        let worktree = self.worktree(&wanted.task, workspace)?;
-        let (touches, files) = touches(&self.worktrees, &wanted.task, &worktree, workspace)?;
-        self.judged.lock().unwrap_or_else(PoisonError::into_inner).insert(wanted.task.clone(), touches.clone());
-        let title = title(&format!("{}: {}", wanted.task, counted(files.len())));
+        self.look_at_task(input, &SessionId::new(wanted.task), workspace)
+    }
+
+    fn task_meant(&self, input: &Value) -> Option<String> {
+        self.wanted(input).ok().map(|wanted| wanted.task)
+    }
+
+    fn look_at_task(&self, input: &Value, task: &SessionId, workspace: &dyn Workspace) -> Result<Look, String> {
+        let (wanted, task) = (self.wanted(input)?, task.as_str());
+        let worktree = self.worktree(task, workspace)?;
+        let touched = touches(&self.worktrees, task, &worktree, &wanted.onto, workspace);
+        // Its folder may have been removed below our feet.
+        let (touches, _, count) = match touched {
+            Err(_) if self.worktrees.find(task)?.is_none() => return Err(nothing(task)),
+            touched => touched?,
+        };
+        self.judged.lock().unwrap_or_else(PoisonError::into_inner).insert(wanted.task, (task.to_owned(), touches.clone()));
+        let title = title(&format!("{task}: {}", counted(count)));
         Ok(Look { touches, repeatable: false, title, ..Look::default() })
     }
 
@@ -136,23 +173,29 @@ impl TaskMerge {
     async fn merge(&self, input: &Value, context: &ToolContext) -> Result<Outcome, String> {
         let _order = self.order.lock().await;
         let wanted = self.wanted(input)?;
-        let view = context.delegate.list().await?.into_iter().find(|view| view.task.as_str() == wanted.task);
+        let branch = if let Onto::Branch(branch) = &wanted.onto { Some(branch.clone()) } else { None };
+        let views = context.delegate.list().await?;
+        let view = meant(&views, &wanted.task).cloned();
         let view = view.ok_or_else(|| format!("`{}` is no task of yours, so you cannot bring its work home.", wanted.task))?;
         if !words::is_over(view.status) {
             return Err(format!("The task {} is still at work. Wait for its end, or stop it, before you bring its work home.", view.task));
         }
-        let worktree = self.worktree(&wanted.task, &*context.workspace)?;
+        let worktree = self.worktree(view.task.as_str(), &*context.workspace)?;
         let judged = self.judged.lock().unwrap_or_else(PoisonError::into_inner).remove(&wanted.task);
-        let (workspace, task) = (context.workspace.clone(), wanted.task.clone());
+        let (workspace, task) = (context.workspace.clone(), view.task.to_string());
         let (worktrees, provenance) = (self.worktrees.clone(), provenance(&view));
         let merging = tokio::task::spawn_blocking(move || {
             // A message may wake it meanwhile.
             let alone = worktrees.alone(&worktree)?;
-            let (touches, files) = touches(&worktrees, &task, &worktree, &*workspace)?;
-            if judged.is_some_and(|judged| judged != touches) {
-                return Err(format!("What {task} has changed is not what it was when this call was judged. Call again.").into());
+            if worktrees.find(&task)?.is_none() {
+                alone.retire();
+                return Err(MergeError::NothingNew);
             }
-            let paths: BTreeSet<String> = files.into_iter().flat_map(|file| std::iter::once(file.path).chain(file.from)).collect();
+            let (touches, paths, _) = touches(&worktrees, &task, &worktree, &wanted.onto, &*workspace)?;
+            let is_judged = |(judged, by): &(String, Vec<Touch>)| *judged == task && touches.iter().all(|touch| by.contains(touch));
+            if judged.is_some_and(|judged| !is_judged(&judged)) {
+                return Err(format!("What {task} would change is not what it was when this call was judged. Call again.").into());
+            }
             let merged = worktrees.merge(&worktree, &wanted.onto, &provenance, After::Release, Some(&paths))?;
             let patches = if wanted.onto == Onto::Home { patches(&worktrees, &worktree, &merged) } else { Vec::new() };
             if merged.released {
@@ -163,14 +206,12 @@ impl TaskMerge {
         let merged: Result<_, MergeError> = merging.await.map_err(|error| format!("the merge broke off: {error}"))?;
         Ok(match merged {
             Ok((merged, attachments)) => Outcome::Done {
-                output: done(&view, &merged).into(),
-                title: title(&format!("{} is home", view.task)),
+                output: done(&view, &merged, branch.as_deref()).into(),
+                title: title(&format!("{} is {}", view.task, branch.map_or("home".to_owned(), |branch| format!("on {branch}")))),
                 metadata: small(described(&merged), "files"),
                 attachments,
             },
-            Err(MergeError::NothingNew) => {
-                Outcome::done(format!("There is nothing new in the worktree of {}: nothing was changed.", view.task))
-            }
+            Err(MergeError::NothingNew) => Outcome::done(nothing(view.task.as_str())),
             Err(MergeError::Conflicts(conflicts)) => Outcome::failed(in_conflict(&view, &conflicts)),
             Err(other) => Outcome::failed(other.to_string()),
         })
@@ -199,8 +240,12 @@ fn provenance(view: &TaskView) -> Provenance {
     Provenance { task: view.task.to_string(), agent: view.agent.clone(), description: view.description.clone() }
 }
 
-fn done(view: &TaskView, merged: &Merged) -> String {
-    let mut lines = vec![format!("The work of {} is home ({}):", view.task, counted(merged.files.len()))];
+fn done(view: &TaskView, merged: &Merged, branch: Option<&str>) -> String {
+    let (task, files) = (&view.task, counted(merged.files.len()));
+    let mut lines = vec![match branch {
+        None => format!("The work of {task} is home ({files}):"),
+        Some(branch) => format!("The work of {task} is a commit on the branch {branch} ({files}):"),
+    }];
     for file in merged.files.iter().take(NAMED_MAX) {
         let places: Vec<String> = file.hunks.iter().take(NAMED_MAX).map(|(start, count)| format!("{start}+{count}")).collect();
         let places = if places.is_empty() { String::new() } else { format!(" (lines {})", places.join(", ")) };
@@ -208,7 +253,10 @@ fn done(view: &TaskView, merged: &Merged) -> String {
     }
     lines.extend(more(merged.files.len()));
     lines.extend(merged.notes.iter().cloned());
-    lines.push("Read a file again before you change it.".to_owned());
+    lines.push(match branch {
+        None => "Read a file again before you change it.".to_owned(),
+        Some(_) => "Your folder is as it was.".to_owned(),
+    });
     lines.join("\n")
 }
 

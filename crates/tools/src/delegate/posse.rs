@@ -14,7 +14,7 @@ const ISOLATION: &str = "`worktree`: the agent works in a git worktree of its ow
 
 pub(super) fn description(roster: &Roster, switches: Switches) -> String {
     let waiting = if switches.always_in_background() {
-        "- No call waits: it returns at once, and a notice with the result comes by itself. Until then do other work or end your turn; do not poll, do not do the same work yourself, and do not guess the result.\n"
+        words::NO_CALL_WAITS
     } else if switches.background {
         "- The call waits for the answer: right when you need it to go on.\n\
         - Long work that need not hold you up: `run_in_background: true`. The call returns at once, and a notice with the result comes by itself. Until then do other work or end your turn; do not poll, do not do the same work yourself, and do not guess the result.\n"
@@ -23,7 +23,7 @@ pub(super) fn description(roster: &Roster, switches: Switches) -> String {
     };
     let when = "When to use `agent`: the work fits what one of them is for, takes many steps, or would fill this conversation with text that you do not need.\n\n";
     let resume = "- Every call starts afresh unless you pass `task_id` from an earlier result: then that agent goes on with what it knows. `send_message` says more to a task that still works.\n";
-    words::description(roster, "agent", words::Teaching { when, waiting, resume })
+    words::description(roster, "agent", words::Teaching { when, forks: switches.forks, waiting, resume })
 }
 
 pub(super) fn schema(switches: Switches) -> Value {
@@ -43,8 +43,7 @@ pub(super) fn schema(switches: Switches) -> Value {
         properties["isolation"] = json!({"type": "string", "enum": ["worktree", "worktree+changes", "none"], "description": ISOLATION});
     }
     if switches.forks == Forks::Implicit {
-        properties["subagent_type"]["description"] =
-            json!("Which agent does it. Left out, the work is done by a fork: a worker that knows this whole conversation.");
+        properties["subagent_type"]["description"] = json!(words::NOBODY_NAMED);
         return json!({"type": "object", "properties": properties, "required": ["description", "prompt"]});
     }
     json!({"type": "object", "properties": properties, "required": ["description", "prompt", "subagent_type"]})
@@ -59,17 +58,26 @@ pub(super) fn ended(end: &TaskEnd) -> String {
 }
 
 pub(super) fn launched(launch: &Launch) -> Outcome {
-    let begun = if launch.detached { "The task goes on in the background." } else { "The task runs in the background." };
-    Outcome::done(format!("{begun} {MEANWHILE}\noutput: {}\ntask_id: {}", launch.output.display(), launch.task))
+    Outcome::done(begun(launch))
 }
 
-/// `[task NAME completed] DESCRIPTION`, the result, what it took, where to read more.
+/// What a call says that does not wait.
+pub(super) fn begun(launch: &Launch) -> String {
+    let begun = if launch.detached { "The task goes on in the background." } else { "The task runs in the background." };
+    format!("{begun} {MEANWHILE}\noutput: {}\ntask_id: {}", launch.output.display(), launch.task)
+}
+
 pub(super) fn noticed(end: &TaskEnd) -> String {
+    notice(end, "task_merge")
+}
+
+/// `[task NAME completed] DESCRIPTION`, the result, what it took, where to read more. `merge`: what brings its work home.
+pub(super) fn notice(end: &TaskEnd, merge: &str) -> String {
     let mut blocks = vec![head(end.name.as_deref(), end.task.as_str(), end.how.word(), &end.description)];
     // Notices that wait together are delivered together: no agent's words may look like the next one.
     blocks.extend(words::report(end, &words::said(end)).iter().map(|block| quoted(block)));
     blocks.extend(words::of_user(end));
-    blocks.extend(words::left(end, "task_merge"));
+    blocks.extend(words::left(end, merge));
     let took = words::effort(end.usage.tokens(), end.effort);
     blocks.push(format!("{took}\noutput: {}\ntask_id: {}", end.output.display(), end.task));
     blocks.join("\n\n")
@@ -78,7 +86,7 @@ pub(super) fn noticed(end: &TaskEnd) -> String {
 /// A look at a task: its end as in the notice, or how far it is.
 pub(super) fn read(view: &TaskView, waited: bool) -> String {
     if let Some(end) = view.end.as_ref().filter(|_| words::is_over(view.status)) {
-        return noticed(end);
+        return format!("{}\nnext: {}", noticed(end), view.next);
     }
     let status = words::status(view.status);
     let mut top = vec![head(view.name.as_deref(), view.task.as_str(), status, &view.description)];

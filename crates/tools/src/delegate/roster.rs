@@ -93,6 +93,14 @@ impl Roster {
         format!("There is no agent named `{name}`.{hint} {}", self.available())
     }
 
+    /// The name is known, and only a person can give it a meaning.
+    pub(super) fn no_forks(&self) -> String {
+        format!(
+            "Forks are switched off here, so `fork` cannot be called. Only the user can switch them on: `--fork explicit` for one run, or `\"fork\": \"explicit\"` in posse.json. {}",
+            self.available()
+        )
+    }
+
     pub(super) fn primary(&self, agent: &Callable) -> String {
         format!("`{}` is a primary agent: only a person can start it. {}", self.shown(agent), self.available())
     }

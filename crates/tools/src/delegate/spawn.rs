@@ -4,8 +4,8 @@
 //! yet is refused in words rather than left out in silence.
 
 use posse_session::{
-    BoxFuture, Errand, FORK, Forks, Isolation, Launch, Look, Outcome, TaskEnd, TaskView, Tool, ToolCall, ToolContext, ToolSpec, Touch,
-    Workspace, key_of,
+    Agent, BoxFuture, Errand, FORK, Forks, Isolation, Launch, Look, Outcome, TaskEnd, TaskView, Tool, ToolCall, ToolContext, ToolSpec,
+    Touch, Workspace, key_of,
 };
 use serde_json::Value;
 
@@ -49,7 +49,7 @@ impl Delegation {
         let roster = Roster::new(dialect, agents);
         let (description, schema) = match dialect {
             Dialect::Posse => (posse::description(&roster, switches), posse::schema(switches)),
-            Dialect::OpenCode => (opencode::description(&roster), opencode::schema()),
+            Dialect::OpenCode => (opencode::description(&roster, switches), opencode::schema(switches)),
             Dialect::Claude => (claude::description(&roster, switches), claude::schema(switches)),
         };
         let spec = ToolSpec { name: dialect.tool().into(), description, schema };
@@ -74,7 +74,7 @@ impl Delegation {
         };
         let agent = self.agent(&arguments)?;
         let (name, background) = match self.dialect {
-            Dialect::OpenCode => (None, false),
+            Dialect::OpenCode => (None, self.switches.always_in_background()),
             Dialect::Posse | Dialect::Claude => (self.name(&arguments)?, self.background(&arguments)?),
         };
         let (isolation, directory) = match self.dialect {
@@ -209,6 +209,7 @@ impl Tool for Delegation {
     fn look(&self, input: &Value, workspace: &dyn Workspace) -> Result<Look, String> {
         let errand = self.errand(input, workspace)?;
         match self.roster.find(&errand.agent) {
+            None if self.forks() == Forks::Off && Agent::key(&errand.agent) == FORK => return Err(self.roster.no_forks()),
             None => return Err(self.roster.unknown(&errand.agent)),
             Some(agent) if agent.standing == Standing::Primary => return Err(self.roster.primary(agent)),
             // One that a rule denies meets the rule: nobody else takes the work instead.
@@ -247,7 +248,8 @@ impl Tool for Delegation {
 
     fn launched(&self, launch: &Launch) -> Outcome {
         match self.dialect {
-            Dialect::Posse | Dialect::OpenCode => posse::launched(launch),
+            Dialect::Posse => posse::launched(launch),
+            Dialect::OpenCode => opencode::launched(launch),
             Dialect::Claude => claude::launched(launch),
         }
     }

@@ -1,8 +1,8 @@
 //! What all dialects say of tasks: what one came to, what it took, how it stands; and which dialect's words it goes in.
 
-use posse_session::{By, Effort, How, Status, TaskEnd, TaskView, clip};
+use posse_session::{By, Effort, Forks, How, Status, TaskEnd, TaskView, clip};
 
-use super::{Dialect, claude, posse, roster::Roster};
+use super::{Dialect, claude, opencode, posse, roster::Roster};
 use crate::text::{cap, gap};
 
 /// What a look at a running task shows of its text; its output file has all of it.
@@ -11,10 +11,18 @@ const TEXT_BYTES_MAX: usize = 16 * 1024;
 /// What a list says of a task's last action or of what it waits for.
 const DOING_BYTES_MAX: usize = 160;
 
+/// What is taught where the model has no choice but to be told later.
+pub(super) const NO_CALL_WAITS: &str = "- No call waits: it returns at once, and a notice with the result comes by itself. Until then do other work or end your turn; do not poll, do not do the same work yourself, and do not guess the result.\n";
+
+/// What `subagent_type` means where it may be left out.
+pub(super) const NOBODY_NAMED: &str =
+    "Which agent does it. Left out, the work is done by a fork: a worker that knows this whole conversation.";
+
 /// The notice of a task's end.
 pub(super) fn noticed(dialect: Dialect, end: &TaskEnd) -> String {
     match dialect {
-        Dialect::Posse | Dialect::OpenCode => posse::noticed(end),
+        Dialect::Posse => posse::noticed(end),
+        Dialect::OpenCode => opencode::noticed(end),
         Dialect::Claude => claude::noticed(end),
     }
 }
@@ -64,6 +72,8 @@ pub(super) fn of_user(end: &TaskEnd) -> Option<String> {
 pub(super) fn left(end: &TaskEnd, merge: &str) -> Option<String> {
     let left = end.left.as_ref()?;
     let count = |number: u64, one: &str| format!("{number} {one}{}", if number == 1 { "" } else { "s" });
+    // A command of the user's makes no branch.
+    let branch = if left.branch.is_empty() { String::new() } else { format!("branch: {}\n", left.branch) };
     Some(match (left.clean, left.unknown.is_empty()) {
         (true, _) => "worktree: it changed nothing, so its folder is removed.".to_owned(),
         (false, true) => format!(
@@ -73,7 +83,16 @@ pub(super) fn left(end: &TaskEnd, merge: &str) -> Option<String> {
             count(left.files, "file"),
             count(left.commits, "commit")
         ),
-        (false, false) => format!("worktree: {}\n{}. It is kept; look at it before you rely on it.", left.path, left.unknown),
+        (false, false) if (left.files, left.commits) == (0, 0) => {
+            format!("worktree: {}\n{branch}{}. It is kept; look at it before you rely on it.", left.path, left.unknown)
+        }
+        (false, false) => format!(
+            "worktree: {}\n{branch}{} changed, {}. It is kept: {merge} with this id brings it home; until then nothing of it is in your folder. Besides: {}.",
+            left.path,
+            count(left.files, "file"),
+            count(left.commits, "commit"),
+            left.unknown
+        ),
     })
 }
 
@@ -129,20 +148,25 @@ fn time(millis: u64) -> String {
 /// What a dialect teaches besides what all of them do.
 pub(super) struct Teaching<'a> {
     pub(super) when: &'a str,
+    pub(super) forks: Forks,
     pub(super) waiting: &'a str,
     pub(super) resume: &'a str,
 }
 
 /// When to give work to another agent, who there is, and how. In every request, so in few words.
 pub(super) fn description(roster: &Roster, tool: &str, teaching: Teaching) -> String {
-    let (list, Teaching { when, waiting, resume }) = (roster.list(), teaching);
+    let (list, Teaching { when, forks, waiting, resume }) = (roster.list(), teaching);
+    let default = match forks {
+        Forks::Implicit => "without it, a fork does the work: a worker that knows this whole conversation.",
+        Forks::Off | Forks::Explicit => "there is no default.",
+    };
     format!(
         "Give a piece of work to another agent. It works on its own, with its own tools and its own memory of the conversation, and comes back with one answer.\n\
         \n\
         Agents you can give work to:\n\
         {list}\
         \n\
-        Name one of them in `subagent_type`; there is no default.\n\
+        Name one of them in `subagent_type`; {default}\n\
         \n\
         {when}\
         When NOT to use `{tool}`:\n\

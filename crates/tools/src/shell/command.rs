@@ -9,7 +9,7 @@ use super::{
     git,
     judging::{Judge, Reach, Reason, Said, could_match, has_wildcard, is_catch_all, lowered, outside_touch},
     places::{self, Place},
-    programs, scripts, urls, variables,
+    programs, scripts, shapes, urls, variables,
     walk::{Around, Redirection, Scope, quoted_text},
     word::{Effects, Piece, SUBSCRIPT, Word, runs_as_subscript},
     wrappers::{basename, is_assignment},
@@ -54,7 +54,7 @@ impl Judge<'_> {
             around.assignments.iter().map(|assigned| format!("{}={}", assigned.name, assigned.value.text())).collect::<Vec<_>>().join(" ");
         let Some(name) = words.first() else {
             for assigned in around.assignments.iter().filter(|assigned| !assigned.is_array) {
-                scope.set_all(&assigned.name, places::assigned(&assigned.value, scope, self.surroundings));
+                scope.assign(&assigned.name, &assigned.value, self.surroundings);
             }
             if !redirected.is_empty() {
                 self.denied_redirection(&redirected);
@@ -105,6 +105,10 @@ impl Judge<'_> {
         }
         self.program_reasons(&words[0], &name, scope, &mut reasons);
         self.word_reasons(&program, arguments, scope, &mut reasons);
+        // A program of the project is its code, like a script that a language runs.
+        if program != "git" && !(name.contains('/') && places::places(&words[0], scope, self.surroundings).iter().all(is_inside)) {
+            self.handed_files(&program, arguments, scope);
+        }
         self.inner(&program, &words, scope, &around, &mut reasons);
         self.by_spellings(&spelled, scope, &reasons);
     }
@@ -316,7 +320,9 @@ impl Judge<'_> {
                 break;
             }
             text.push(format!("{} {}", if write { ">" } else { "<" }, word.text()));
-            for place in places::places(word, scope, self.surroundings) {
+            let places =
+                if write { shapes::places(word, scope, self.surroundings) } else { places::places(word, scope, self.surroundings) };
+            for place in places {
                 match place {
                     Place::Inside(path) => {
                         self.touch(if write { "edit" } else { "read" }, path.clone());
@@ -339,11 +345,33 @@ impl Judge<'_> {
                         }
                     }
                     Place::Nowhere => {}
-                    Place::Unknown => reasons.push(Reason::new(Reach::Beside, format!("{} is not known before it runs", word.text()))),
+                    Place::Unknown => {
+                        reasons.push(Reason::new(Reach::Beside, format!("{} is not known before it runs", word.text())));
+                        if write {
+                            self.written_somewhere(word);
+                        }
+                    }
                 }
             }
         }
         (reasons, text.join(" "))
+    }
+
+    /// A file is written, and where it stands only the run can tell. A yes for longer is about this very line.
+    pub(super) fn written_somewhere(&mut self, word: &Word) {
+        let text = word.text();
+        let shown: String =
+            word.pieces.iter().map(|piece| if let Piece::Text { text, .. } = piece { text.as_str() } else { "?" }).collect();
+        if may_be_protected(word, &shown) {
+            self.protected(&text);
+        }
+        let pattern = self.known_only_when_it_runs(&text);
+        self.touch("external_directory", pattern);
+    }
+
+    /// What a rule about folders outside sees in place of one.
+    pub(super) fn known_only_when_it_runs(&self, text: &str) -> String {
+        format!("`{text}` in `{}`: where it leads is known only when it runs", self.source())
     }
 
     pub(super) fn outside(&mut self, path: &std::path::Path) {
@@ -429,6 +457,7 @@ impl Judge<'_> {
         let (scope, arguments) = moved.as_ref().map_or((scope, arguments), |(scope, rest)| (scope, rest.as_slice()));
         self.path_reasons(program, arguments, scope, reasons);
         self.written_files(program, arguments, scope);
+        self.handed_files(program, arguments, scope);
         self.written_settings(arguments, scope);
         self.repository_uses(arguments, scope);
     }
@@ -444,7 +473,7 @@ impl Judge<'_> {
     }
 
     /// The words with the values this line gave their variables, every one that is possible; nothing if it gave none.
-    fn with_known_values(&mut self, arguments: &[Word], scope: &Scope) -> Option<Vec<Word>> {
+    pub(super) fn with_known_values(&mut self, arguments: &[Word], scope: &Scope) -> Option<Vec<Word>> {
         let mut words = Vec::new();
         let mut any = false;
         for word in arguments {
@@ -487,6 +516,10 @@ impl Judge<'_> {
             self.effects(effects, &text, scope);
         }
     }
+}
+
+fn is_inside(place: &Place) -> bool {
+    matches!(place, Place::Inside(_))
 }
 
 /// Whether the fixed start of an allowing pattern stands for whole words: `git status*` does not mean the program `git status`.

@@ -45,6 +45,7 @@ const LONG: &[&str] = &[
     "header-cmd",
     "web",
     "unsafe-paths",
+    "filters",
     "separate-git-dir",
 ];
 
@@ -180,10 +181,37 @@ pub(super) fn hazard(arguments: &[Word]) -> Option<String> {
     if let Some(found) = by_word {
         return Some(format!("git {subcommand} {found} executes, or changes what executes"));
     }
+    if opens_editor(subcommand, rest) {
+        return Some(format!("git {subcommand} without a message opens an editor, a program that settings name"));
+    }
     rest.iter()
         .take_while(|text| *text != "--")
         .find(|text| option(subcommand, text))
         .map(|text| format!("`{text}` makes git {subcommand} execute or write something else"))
+}
+
+/// A commit or a tag with no message in its words.
+fn opens_editor(subcommand: &str, rest: &[String]) -> bool {
+    let long = |names: &[&str]| rest.iter().any(|text| names.iter().any(|name| text.split('=').next() == Some(*name)));
+    let short = |letters: &str| {
+        let mut clusters =
+            rest.iter().take_while(|text| *text != "--").filter_map(|text| text.strip_prefix('-')).filter(|text| !text.starts_with('-'));
+        clusters.any(|cluster| cluster.contains(|letter| letters.contains(letter)))
+    };
+    match subcommand {
+        "commit" => {
+            let rewords = rest.iter().any(|text| text.starts_with("--fixup=reword:") || text.starts_with("--fixup=amend:"));
+            let given = short("mFCh")
+                || long(&["--message", "--file", "--reuse-message", "--no-edit", "--fixup", "--dry-run", "--short", "--porcelain"]);
+            rewords || !given
+        }
+        "tag" => {
+            let annotates = short("as") || long(&["--annotate", "--sign"]);
+            let other = short("mFdlv") || long(&["--message", "--file", "--delete", "--list", "--verify"]);
+            annotates && !other
+        }
+        _ => false,
+    }
 }
 
 fn option(subcommand: &str, text: &str) -> bool {
@@ -222,7 +250,7 @@ fn option(subcommand: &str, text: &str) -> bool {
 
 /// Whole options that happen to begin a dangerous one.
 fn is_other_option(name: &str) -> bool {
-    matches!(name, "text" | "cc" | "to" | "re" | "te" | "in")
+    matches!(name, "text" | "cc" | "to" | "re" | "te" | "in" | "fi" | "fil" | "file" | "filter")
 }
 
 /// Settings that say who somebody is, or how something looks: nothing runs because of them, nothing is read from elsewhere.

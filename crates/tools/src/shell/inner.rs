@@ -5,9 +5,10 @@ use super::{
     files::after,
     git,
     judging::{Judge, Reach, Reason},
-    places,
+    listing::Taken,
+    places, programs, readers,
     repository::Does,
-    scripts, variables,
+    scripts, shapes, variables,
     walk::{Around, Redirection, Scope},
     word::{Piece, Word},
     wrappers::{self, Kind, is_assignment, is_shell},
@@ -44,9 +45,9 @@ const CARRIERS: &[(&[&str], &[&str])] = &[
         &["run", "exec", "--", "-c", "--command", "develop", "shell", "enter", "x"],
     ),
     (&["nix-shell", "guix"], &["--run", "--command", "--"]),
-    (&["flatpak-spawn", "npx", "bunx", "uvx", "pipx", "sem"], &["--host", "--", "-y", "--yes", "-c", "run"]),
+    (&["flatpak-spawn", "npx", "bunx", "uvx", "pipx"], &["--host", "--", "-y", "--yes", "-c", "run"]),
     (
-        &["tmux", "screen", "abduco", "dtach", "zellij"],
+        &["tmux", "screen", "zellij"],
         &[
             "new",
             "new-session",
@@ -82,7 +83,10 @@ impl Judge<'_> {
                 self.shell_words(&arguments[first..], scope);
             }
             "trap" => self.trap(arguments, scope),
-            "source" | "." => self.sourced(arguments, scope, around),
+            "source" | "." => {
+                self.sourced(arguments, scope, around);
+                scope.source();
+            }
             "alias" => {
                 for (_, value) in arguments.iter().filter_map(assigned_in) {
                     self.opaque(words, "an alias changes what a name means");
@@ -92,7 +96,18 @@ impl Judge<'_> {
             "fc" if !arguments.iter().any(|word| word.text().starts_with("-l")) => self.opaque(words, "runs the history again"),
             "hash" if has_short(arguments, 'p') => self.opaque(words, "changes what a name means"),
             "enable" if has_short(arguments, 'f') => self.opaque(words, "loads a library"),
-            "bind" | "complete" | "compgen" | "mapfile" | "readarray" => self.callbacks(words, scope, reasons),
+            "bind" | "complete" | "compgen" | "mapfile" | "readarray" => {
+                self.callbacks(words, scope, reasons);
+                if matches!(program, "mapfile" | "readarray") {
+                    let name =
+                        arguments.last().map(Word::text).filter(|text| !text.starts_with('-')).unwrap_or_else(|| "MAPFILE".to_owned());
+                    let before = scope.shapes_so_far(&name);
+                    scope.set(&name, None);
+                    if around.listed {
+                        scope.read_name(&name, before);
+                    }
+                }
+            }
             "shopt" | "set" => {
                 if arguments.iter().any(|word| {
                     matches!(word.text().as_str(), "expand_aliases" | "extglob" | "history" | "histexpand" | "sourcepath" | "posix")
@@ -101,7 +116,12 @@ impl Judge<'_> {
                 }
             }
             "export" | "declare" | "typeset" | "local" | "readonly" | "read" | "printf" | "unset" | "getopts" => {
-                self.sets_variables(program, words, scope, reasons)
+                let name = if program == "read" && around.listed { one_name(arguments) } else { None };
+                let before = name.as_ref().map(|name| scope.shapes_so_far(name));
+                self.sets_variables(program, words, scope, reasons);
+                if let (Some(name), Some(before)) = (name, before) {
+                    scope.read_name(&name, before);
+                }
             }
             "cd" | "pushd" | "popd" => self.moves(program, arguments, scope, reasons),
             "command" | "builtin" => {
@@ -211,7 +231,7 @@ impl Judge<'_> {
             return;
         }
         let mut inner = scope.deeper();
-        inner.more_arguments = scope.more_arguments;
+        (inner.more_arguments, inner.listed) = (scope.more_arguments, scope.listed.clone());
         inner.functions.clear();
         if self.too_deep(&inner) {
             return;
@@ -224,7 +244,7 @@ impl Judge<'_> {
             .cloned()
             .collect();
         let piped = around.piped || around.redirections.iter().any(|redirection| matches!(redirection, Redirection::Read(_)));
-        self.simple(words.to_vec(), &mut inner, Around { redirections, piped, ..Around::default() });
+        self.simple(words.to_vec(), &mut inner, Around { redirections, piped, listed: around.listed, ..Around::default() });
     }
 
     /// Words before an inner command that may become several: one of those may be the command.
@@ -276,7 +296,7 @@ impl Judge<'_> {
             }
             return;
         }
-        let Some(wrapper) = wrappers::wrapper(program) else { return };
+        let Some(wrapper) = wrappers::wrapper(program) else { return self.may_run(program, arguments) };
         let starts = wrapper.starts(arguments);
         if let Some(other) = starts.others.iter().min() {
             self.search_words(&texts[*other..]);
@@ -307,7 +327,12 @@ impl Judge<'_> {
                 let mut fed = scope.deeper().repeated();
                 let name = replaced(&texts[..starts.first]);
                 fed.more_arguments = name.is_none();
+                let from_file = texts[..starts.first].iter().any(|text| text.starts_with("-a") || text.starts_with("--arg-file"));
+                if around.listed && !from_file {
+                    fed.listed = Some(name.clone().unwrap_or_default());
+                }
                 let filled = |word: &Word| match &name {
+                    Some(name) if word.text().contains(name.as_str()) && fed.listed.is_some() => with_names(word, name),
                     Some(name) if word.text().contains(name.as_str()) => Word::filled(&word.text()),
                     _ => word.clone(),
                 };
@@ -315,6 +340,18 @@ impl Judge<'_> {
                 self.nested(&inner, &fed, &Around { piped: true, ..Around::default() });
             }
             Kind::Command => self.nested(inner, scope, around),
+        }
+    }
+
+    /// A program nobody knows may run its words: then what they would be must not be denied.
+    fn may_run(&mut self, program: &str, arguments: &[Word]) {
+        if programs::is_known(program) || readers::is_known(program) || self.asks_for_all() {
+            return;
+        }
+        let texts: Vec<String> = arguments.iter().map(Word::text).collect();
+        if let Some((denied, rule)) = self.denied_within(&texts) {
+            let words = format!("{program} may run `{denied}`, which {rule} denies");
+            self.unknown(&format!("{program} {}", joined(arguments)), &words);
         }
     }
 
@@ -352,7 +389,9 @@ impl Judge<'_> {
                 if source.text().contains("{}") {
                     self.opaque(rest, "a script with names put into it");
                 }
-                self.script(&source.text(), scope);
+                let mut given = scope.clone();
+                given.give(rest.get(2..).unwrap_or_default(), self.surroundings);
+                self.script(&source.text(), &given);
             }
             None if script => self.opaque(arguments, "a script that is not known before it runs"),
             Some(file) if !input => {
@@ -458,11 +497,15 @@ impl Judge<'_> {
         for word in &names {
             if let Some((name, value)) = assigned_in(word) {
                 self.variable_set(&name, Some(&value), Reach::Wildcard, scope, reasons);
-                scope.set_all(&name, places::assigned(&value, scope, self.surroundings));
+                scope.assign(&name, &value, self.surroundings);
                 continue;
             }
             let text = word.text();
             let name = text.split(['[', '=']).next().unwrap_or_default();
+            if program == "printf" && places::filled(word, scope, self.surroundings).is_empty() && word.is_dynamic() {
+                // A name with a subscript would be evaluated.
+                self.opaque(words, "sets a variable that is not known before it runs");
+            }
             if word.is_dynamic()
                 && (program == "printf" || word.pieces.iter().find(|piece| !is_nothing(piece)).is_some_and(|piece| !is_text(piece)))
             {
@@ -507,6 +550,11 @@ impl Judge<'_> {
                     reasons.push(Reason::new(Reach::Wildcard, "goes where nobody knows"));
                 }
                 self.leaves_by(word, scope);
+                if text != "-" && !text.starts_with('+') && shapes::places(word, scope, self.surroundings).contains(&places::Place::Unknown)
+                {
+                    reasons.push(Reason::new(Reach::Wildcard, "goes where nobody knows"));
+                    scope.astray = true;
+                }
                 let places = places::places(word, scope, self.surroundings);
                 let mut lost = text == "-" || word.has_glob();
                 for place in places {
@@ -597,17 +645,26 @@ impl Judge<'_> {
     }
 
     fn fd_actions(&mut self, arguments: &[Word], scope: &Scope) {
-        let start = arguments.iter().position(|word| {
+        // The letter may end a cluster, and the program may be joined to it: `-Hxls`.
+        let letter = |text: &str| {
+            let cluster = text.strip_prefix('-').filter(|cluster| !cluster.starts_with('-'))?;
+            let at = cluster.find(|letter| "xXEtdjcSoge".contains(letter))?;
+            cluster[at..].starts_with(['x', 'X']).then_some(at + 2)
+        };
+        let ends = |text: &str| text.starts_with('-') && !text.starts_with("--") && text.ends_with(['x', 'X']);
+        let starts = |word: &Word| {
             let text = word.text();
-            matches!(text.as_str(), "-x" | "-X" | "--exec" | "--exec-batch")
-                || (text.starts_with('-') && !text.starts_with("--") && text.ends_with(['x', 'X']))
-        });
-        if let Some(start) = start {
+            matches!(text.as_str(), "--exec" | "--exec-batch") || ends(&text) || letter(&text).is_some()
+        };
+        if let Some(start) = arguments.iter().position(starts) {
             let end = arguments[start..].iter().position(|word| word.text() == ";").map_or(arguments.len(), |found| start + found);
-            let inner = &arguments[start + 1..end];
+            let joined = letter(&arguments[start].text()).map(|at| after(&arguments[start], at)).filter(|word| !word.text().is_empty());
+            let inner: Vec<Word> = joined.into_iter().chain(arguments[start + 1..end].iter().cloned()).collect();
             let mut fed = scope.deeper().repeated();
             fed.more_arguments = true;
-            self.nested(inner, &fed, &Around { piped: true, ..Around::default() });
+            let follows = |word: &Word| word.is_dynamic() || matches!(word.text().as_str(), "-L" | "--follow");
+            fed.listed = (!arguments[..start].iter().any(follows)).then(String::new);
+            self.nested(&inner, &fed, &Around { piped: true, ..Around::default() });
         }
         for word in arguments {
             let text = word.text();
@@ -703,6 +760,18 @@ impl Judge<'_> {
         self.search_words(&texts[start..end]);
         let mut fed = scope.deeper().repeated();
         fed.more_arguments = false;
+        let given =
+            arguments.get(end + 1..).filter(|_| texts.get(end).is_some_and(|text| text.starts_with(":::") && !text.starts_with("::::")));
+        if given.is_none() && !around.listed {
+            let template: Vec<Word> =
+                texts[start..end].iter().flat_map(|text| text.split_whitespace()).map(|text| Word::filled_if(text, "{")).collect();
+            if let Some((program, words)) = template.split_first() {
+                let mut unknown = scope.clone();
+                unknown.more_arguments = true;
+                self.reaches(wrappers::basename(&program.text()), words, &unknown);
+            }
+        }
+        given.into_iter().flatten().filter(|word| word.is_dynamic()).for_each(|word| self.reaches_by(word, scope));
         if start < end {
             self.shell_words(&arguments[start..end], &fed);
         } else {
@@ -766,6 +835,27 @@ fn replaced(options: &[String]) -> Option<String> {
         }
     }
     found.filter(|name| !name.is_empty())
+}
+
+/// The word with what xargs puts into it as a piece of its own.
+fn with_names(word: &Word, name: &str) -> Word {
+    let text = word.text();
+    let mut pieces = Vec::new();
+    for (at, part) in text.split(name).enumerate() {
+        pieces.extend((0 < at).then(|| Piece::Unknown { quoted: true, source: name.to_owned() }));
+        pieces.extend((!part.is_empty()).then(|| Piece::Text { text: part.to_owned(), quoted: true }));
+    }
+    Word { pieces }
+}
+
+/// The only variable that `read` sets, if it gets a whole line.
+fn one_name(arguments: &[Word]) -> Option<String> {
+    let taken = Taken::of(arguments, "d", "", &[]);
+    let whole = taken.letters.chars().all(|letter| matches!(letter, 'r' | 'd')) && taken.longs.is_empty();
+    match taken.operands.as_slice() {
+        [name] if whole => name.literal(),
+        _ => None,
+    }
 }
 
 /// `git submodule foreach --recursive -q cmd`: the command.

@@ -262,6 +262,24 @@ impl<'a> Judge<'a> {
         }
     }
 
+    /// The first command that words from some place on would be and a rule with a name denies, and that rule.
+    pub(super) fn denied_within(&mut self, words: &[String]) -> Option<(String, String)> {
+        for (start, word) in words.iter().enumerate() {
+            if !self.could_be_denied(word, false) && !self.could_be_denied(basename(word), false) {
+                continue;
+            }
+            let rest: Vec<&str> = std::iter::once(basename(word)).chain(words[start + 1..].iter().map(String::as_str)).collect();
+            let text = rest.join(" ");
+            if !self.spend(1 + text.len() / 2) {
+                return None;
+            }
+            if let Some(rule) = self.stricter(&text, None, Verdict::Deny) {
+                return Some((text, format!("{}({})", rule.key, rule.pattern)));
+            }
+        }
+        None
+    }
+
     /// Whether some deny begins like a command of this name. One that begins with a star sees all of a text at once.
     fn could_be_denied(&self, name: &str, whole: bool) -> bool {
         // A quoted word may hold a whole command.
@@ -399,8 +417,16 @@ impl<'a> Judge<'a> {
 
     /// A file that words of a command name, and whether it is changed.
     pub(super) fn file(&mut self, path: impl Into<String>, write: bool) {
-        let names = if write { &mut self.files.written } else { &mut self.files.named };
-        let path = path.into();
+        self.name(path.into(), |files| if write { &mut files.written } else { &mut files.named });
+    }
+
+    /// A file given to a program that may change it.
+    pub(super) fn handed(&mut self, path: String) {
+        self.name(path, |files| &mut files.handed);
+    }
+
+    fn name(&mut self, path: String, list: impl FnOnce(&mut Files) -> &mut Vec<String>) {
+        let names = list(&mut self.files);
         if names.contains(&path) {
             return;
         }

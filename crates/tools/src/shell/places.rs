@@ -81,7 +81,7 @@ impl Place {
 }
 
 /// `${HOME%/}`, `${PWD:0}`: a folder's path that was changed leads anywhere. `${PWD##*/}` is only its name.
-fn is_changed_folder(source: &str) -> bool {
+pub(super) fn is_changed_folder(source: &str) -> bool {
     let Some(inner) = source.strip_prefix("${").filter(|inner| !inner.ends_with("##*/}")) else { return false };
     ["HOME", "PWD", "OLDPWD", "TMPDIR"]
         .iter()
@@ -208,7 +208,7 @@ pub(super) fn environment_file(path: &str, glob: bool) -> Option<String> {
 }
 
 /// With every `[...]` as one unknown letter.
-pub(super) fn without_classes(pattern: &str) -> String {
+pub(crate) fn without_classes(pattern: &str) -> String {
     let mut plain = String::new();
     let mut rest = pattern;
     while let Some((before, after)) = rest.split_once('[') {

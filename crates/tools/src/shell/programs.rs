@@ -233,10 +233,21 @@ const PROGRAMS: &[Program] = &[
     program(&["fzf", "sk"], &["preview", "bind", "listen", "execute"], "", "qnxf"),
     program(&["zsh", "bash", "sh", "dash", "ksh"], &["rcfile", "init-file"], "", "cOo"),
     program(&["openssl"], &["engine", "provider", "config"], "", ""),
-    with_words(&["openssl"], &["-engine", "-provider", "-provider-path", "-config", "-out", "-writerand"]),
+    with_words(&["openssl"], &["-engine", "-provider", "-provider-path", "-config", "-out", "-writerand", "-pre", "-post"]),
     program(&["ctags", "etags", "universal-ctags"], &["options", "_echo", "langdef"], "fo", "fILo"),
     program(&["file"], &["compile", "magic-file"], "Cm", "Fmfe"),
     program(&["date"], &["set", "file"], "sf", "dfrsI"),
+    // Debuggers, version control, databases and network tools with a shell inside.
+    with_words(&["gdb"], &["-ex", "-iex", "-x", "-ix", "-eval-command", "-init-eval-command", "-command", "-init-command"]),
+    program(&["lldb"], &["one-line", "one-line-before-file", "source", "source-before-file", "source-quietly"], "oOsSQ", "oOsSfcpnawlr"),
+    program(&["hg"], &["config", "cwd", "config-file"], "", "R"),
+    program(&["svn", "svnadmin"], &["config-option", "config-dir", "editor-cmd", "diff-cmd", "diff3-cmd"], "", ""),
+    with_words(&["sqlite3"], &["-cmd", "-init"]),
+    program(&["nc", "ncat", "netcat"], &["exec", "sh-exec", "lua-exec"], "ec", "eciopqswxXIOPTVgG"),
+    program(&["ssh-keygen"], &[], "D", "bCFfGIJKLmMnNOPQRrsStTVwWYzZ"),
+    program(&["ssh-add"], &[], "s", "CEeHhStT"),
+    program(&["gradle", "gradlew"], &["init-script"], "I", "bcDgIpPx"),
+    with_words(&["ld"], &["-plugin"]),
     program(&["ld", "ar", "nm", "objdump", "strip", "objcopy"], &["plugin", "dynamic-linker", "plugin-opt"], "", "LlIoTe"),
     program(
         &["journalctl", "systemctl", "loginctl", "hostnamectl"],
@@ -312,6 +323,10 @@ const WHOLE: &[&str] = &["pre", "partial", "backup", "data", "checkpoint", "file
 
 /// The option among the words that does more than the program's name promises.
 pub(super) fn hazard(name: &str, arguments: &[Word]) -> Option<String> {
+    let inside = arguments.iter().map(Word::text).find(|text| is_hazard_inside(name, text));
+    if let Some(text) = inside.or_else(|| loaded(name, arguments)) {
+        return Some(format!("`{text}` makes {name} execute, load or write something else"));
+    }
     let mut entries = PROGRAMS.iter().filter(|program| program.names.contains(&name)).peekable();
     entries.peek()?;
     let mut texts: Vec<String> = arguments.iter().map(Word::text).collect();
@@ -336,12 +351,59 @@ pub(super) fn hazard(name: &str, arguments: &[Word]) -> Option<String> {
     })
 }
 
+/// Words that are a little language with a way to the shell, or name what is loaded or linked.
+fn is_hazard_inside(name: &str, text: &str) -> bool {
+    match name {
+        "sqlite3" => {
+            [".shell", ".system", ".load", ".once", ".output", ".log"].iter().any(|command| text.trim_start().starts_with(command))
+        }
+        "psql" => text.contains("\\!") || text.contains("\\copy") || text.contains("\\o") || text.contains("\\g |"),
+        "socat" => ["exec:", "system:", "shell:"].iter().any(|kind| text.to_ascii_lowercase().contains(kind)),
+        "java" => ["-javaagent:", "-agentpath:", "-agentlib:"].iter().any(|agent| text.starts_with(agent)),
+        "rustc" => text.contains("linker=") || text.contains("link-arg"),
+        // `s/x/y/e` runs what it makes of a name.
+        "tar" | "gtar" => {
+            let flags = text
+                .strip_prefix("--transform=")
+                .or_else(|| text.strip_prefix("--xform="))
+                .and_then(|script| script.rsplit_once(['/', ',', '|', '#']));
+            flags.is_some_and(|(_, flags)| flags.contains('e'))
+        }
+        _ => false,
+    }
+}
+
+/// A file of the project that is loaded before the program the words name; packages by name are what everybody uses.
+fn loaded(name: &str, arguments: &[Word]) -> Option<String> {
+    let texts: Vec<String> = arguments.iter().map(Word::text).collect();
+    let options: &[&str] = match name {
+        "node" | "nodejs" => &["-r", "--require", "--import", "--loader", "--experimental-loader"],
+        "tar" | "gtar" => &["--transform", "--xform"],
+        "crontab" if !texts.iter().any(|text| text == "-l") => return Some(texts.first().cloned().unwrap_or_default()),
+        _ => return None,
+    };
+    let value = |at: usize| {
+        let joined = options.iter().find_map(|option| texts[at].strip_prefix(option).and_then(|rest| rest.strip_prefix('=')));
+        joined.or_else(|| options.contains(&texts[at].as_str()).then(|| texts.get(at + 1).map_or("", String::as_str)))
+    };
+    let dangerous = |value: &str| match name {
+        "tar" | "gtar" => is_hazard_inside(name, &format!("--transform={value}")),
+        _ => value.starts_with(['.', '/', '~', '$']),
+    };
+    (0..texts.len()).find(|at| value(*at).is_some_and(dangerous)).map(|at| texts[at].clone())
+}
+
 /// Whether some option of this program does more than its name promises.
 pub(super) fn has_hazards(name: &str) -> bool {
     name == "git"
         || PROGRAMS.iter().any(|program| {
             program.names.contains(&name) && !(program.long.is_empty() && program.short.is_empty() && program.words.is_empty())
         })
+}
+
+/// Whether something is known of its options or words, so that none of them is a command by surprise.
+pub(super) fn is_known(name: &str) -> bool {
+    takes_no_paths(name) || name == "git" || name.starts_with("git-") || PROGRAMS.iter().any(|program| program.names.contains(&name))
 }
 
 pub(super) fn is_find(name: &str) -> bool {
@@ -409,7 +471,7 @@ impl Program {
 }
 
 /// Where the system keeps its programs: running one reads nothing of anybody's.
-pub(super) fn is_installed(path: &Path) -> bool {
+pub(crate) fn is_installed(path: &Path) -> bool {
     ["/bin", "/sbin", "/usr", "/opt", "/nix/store", "/snap/bin"].iter().any(|folder| path.starts_with(folder))
 }
 
@@ -578,6 +640,14 @@ pub(super) fn is_text_option(long: &str) -> bool {
             | "jq"
             | "filter"
             | "label"
+    )
+}
+
+/// Options that say which files to leave out: nothing happens to what they name.
+pub(super) fn leaves_out(option: &str) -> bool {
+    matches!(
+        option,
+        "--exclude" | "--exclude-dir" | "--exclude-path" | "--ignore-dir" | "--ignore-pattern" | "--ignore-glob" | "--skip-dir"
     )
 }
 

@@ -12,7 +12,7 @@ use super::{
     git,
     judging::{Judge, Reach, Reason, outside_folder_touch},
     places::{self, Place},
-    programs,
+    programs, shapes,
     walk::Scope,
     word::Word,
     wrappers::basename,
@@ -38,6 +38,8 @@ pub(crate) enum Does {
     Unstash { until: Option<usize>, removes: bool },
     /// Goes to a folder or a repository that is not known before it runs.
     Leave,
+    /// Not git's: files are changed outside, or where nobody knows. What rules about folders outside see.
+    Reach(String),
 }
 
 /// Settings that say where a name leads, which branches move along, or what is thrown away; a dot stands for a section.
@@ -108,6 +110,10 @@ struct Said {
 impl Judge<'_> {
     /// What git is to do to its repository. The folder is where git looks for it, after every `-C`.
     pub(super) fn repository_uses(&mut self, arguments: &[Word], scope: &Scope) {
+        // From a folder that nobody knows, or with variables that a file has set.
+        if scope.astray || scope.sourced {
+            self.repository(scope.cwds.clone(), Does::Leave);
+        }
         let in_place = scope.depth == 0 && !self.source().contains(['|', '>', '$', '`']);
         for does in uses(arguments, scope.more_arguments, in_place) {
             let does = self.after_others(does, scope);
@@ -185,6 +191,10 @@ impl Judge<'_> {
     /// The folders a word may lead to, noticed when they are outside; none when nobody knows.
     pub(super) fn folders_by(&mut self, word: &Word, scope: &Scope, reasons: &mut Vec<Reason>) -> Vec<PathBuf> {
         self.leaves_by(word, scope);
+        // `git -C sub/$X` may climb.
+        if word.is_dynamic() && shapes::reached(word, scope, self.surroundings).contains(&Place::Unknown) {
+            self.repository(scope.cwds.clone(), Does::Leave);
+        }
         let mut folders = Vec::new();
         let mut lost = word.has_glob();
         for place in places::places(word, scope, self.surroundings) {
@@ -217,13 +227,17 @@ impl Judge<'_> {
     pub(super) fn leaves_by(&mut self, word: &Word, scope: &Scope) {
         let unknown = places::places(word, scope, self.surroundings).contains(&Place::Unknown);
         // From a folder that is not known, which was noted when it became so, a written name leads no further.
-        if unknown && word.is_dynamic() && !is_top(&word.text()) {
+        let stays = || shapes::reached(word, scope, self.surroundings).iter().all(|place| matches!(place, Place::Inside(_)));
+        if unknown && word.is_dynamic() && !is_top(&word.text()) && !stays() {
             self.repository(scope.cwds.clone(), Does::Leave);
         }
     }
 
     /// A variable that says which repository, files or settings git takes.
     pub(super) fn git_variable(&mut self, name: &str, value: Option<&Word>, scope: &Scope) {
+        if runs_before_scripts(name, value) {
+            self.repository(scope.cwds.clone(), Does::Leave);
+        }
         let names_place = is_place_variable(name);
         if !names_place && !name.starts_with("GIT_") {
             return;
@@ -265,6 +279,16 @@ impl Judge<'_> {
                 self.repository(scope.cwds.clone(), Does::Leave);
             }
         }
+    }
+}
+
+/// A file that every shell runs first: nobody sees what it sets. `ENV=test` is a word for programs, and no file.
+fn runs_before_scripts(name: &str, value: Option<&Word>) -> bool {
+    let text = value.map(Word::text);
+    match name {
+        "BASH_ENV" => text.is_none_or(|text| !matches!(text.as_str(), "" | "/dev/null")),
+        "ENV" => text.is_some_and(|text| text.contains('/') && text != "/dev/null"),
+        _ => false,
     }
 }
 

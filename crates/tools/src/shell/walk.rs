@@ -14,7 +14,7 @@ use posse_session::Verdict;
 use super::{
     Surroundings, braces,
     judging::{Judge, Reach, Reason},
-    parse, places, variables,
+    listing, parse, places, shapes, variables,
     word::{Effects, Piece, Word},
 };
 
@@ -27,6 +27,9 @@ const VALUES_MAX: usize = 16;
 /// No path is longer.
 const VALUE_BYTES_MAX: usize = 4096;
 
+/// The words of a script.
+const POSITIONAL: &str = "@ 1 2 3";
+
 /// Variables and functions one line may set; each is copied wherever a subshell begins.
 const NAMES_MAX: usize = 64;
 
@@ -37,6 +40,10 @@ pub(super) struct Scope {
     /// Where it runs after a `cd` that worked.
     pub(super) moved: Option<Vec<PathBuf>>,
     values: HashMap<String, Option<Vec<String>>>,
+    /// The same with what is known only in part, for `shapes`.
+    shapes: HashMap<String, Option<Vec<String>>>,
+    /// A `cd` may have led out of the project: nobody knows where a relative name is.
+    pub(super) astray: bool,
     pub(super) functions: HashSet<String>,
     pub(super) depth: usize,
     /// Further arguments come from somewhere else: `xargs`.
@@ -45,6 +52,14 @@ pub(super) struct Scope {
     pub(super) repeats: bool,
     /// Texts that are the input of what stands around: a here-document after a group.
     pub(super) input: Vec<Word>,
+    /// What comes down the pipe are names of files in the project.
+    pub(super) input_is_listed: bool,
+    /// So are the further arguments; what stands for them in the words, if anything does.
+    pub(super) listed: Option<String>,
+    /// In the condition of a loop that ends where there is nothing more to read.
+    reads_on: bool,
+    /// A file has set variables that nobody knows.
+    pub(super) sourced: bool,
 }
 
 /// What stands around a simple command.
@@ -56,6 +71,8 @@ pub(super) struct Around {
     pub(super) timed: bool,
     /// A process substitution among the words: a file nobody knows.
     pub(super) substituted: bool,
+    /// The input are names of files in the project.
+    pub(super) listed: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -85,11 +102,17 @@ impl Scope {
             cwds: vec![surroundings.cwd.clone()],
             moved: None,
             values: HashMap::new(),
+            shapes: HashMap::new(),
+            astray: false,
             functions: HashSet::new(),
             depth: 0,
             more_arguments: false,
             repeats: false,
             input: Vec::new(),
+            input_is_listed: false,
+            listed: None,
+            reads_on: false,
+            sourced: false,
         }
     }
 
@@ -103,7 +126,7 @@ impl Scope {
     }
 
     pub(super) fn deeper(&self) -> Self {
-        Self { depth: self.depth + 1, moved: None, more_arguments: false, ..self.clone() }
+        Self { depth: self.depth + 1, moved: None, more_arguments: false, listed: None, ..self.clone() }
     }
 
     pub(super) fn repeated(&self) -> Self {
@@ -126,25 +149,64 @@ impl Scope {
         }
     }
 
-    /// Earlier values stay possible: nobody knows which branch ran.
-    pub(super) fn set(&mut self, name: &str, value: Option<String>) {
-        let entry = self.values.entry(name.to_owned()).or_insert_with(|| Some(Vec::new()));
-        let value = value.filter(|value| value.len() < VALUE_BYTES_MAX);
-        *entry = match (entry.take(), value) {
-            (Some(mut values), Some(value)) if values.len() < VALUES_MAX => {
-                values.push(value);
-                Some(values)
-            }
-            _ => None,
-        };
+    /// What a variable may be, as `shapes` says it: nothing if this line does not set it, `None` inside if it may be anything.
+    pub(super) fn shapes(&self, name: &str, surroundings: &Surroundings) -> Option<Option<Vec<String>>> {
+        self.shapes.get(name).cloned().or_else(|| Some(self.values(name, surroundings)).filter(|values| !values.is_empty()).map(Some))
     }
 
-    /// Every value it may get; nothing when it may be anything.
-    pub(super) fn set_all(&mut self, name: &str, values: Option<Vec<String>>) {
-        match values {
-            Some(values) => values.into_iter().for_each(|value| self.set(name, Some(value))),
-            None => self.set(name, None),
+    /// Earlier values stay possible: nobody knows which branch ran.
+    pub(super) fn set(&mut self, name: &str, value: Option<String>) {
+        add(&mut self.shapes, name, value.clone());
+        add(&mut self.values, name, value);
+    }
+
+    /// The values this word may give it; none when it may be anything.
+    pub(super) fn assign(&mut self, name: &str, word: &Word, surroundings: &Surroundings) {
+        let (values, shapes) = (places::assigned(word, self, surroundings), shapes::assigned(word, self, surroundings));
+        for (known, values) in [(&mut self.values, values), (&mut self.shapes, shapes)] {
+            match values {
+                Some(values) => values.into_iter().for_each(|value| add(known, name, Some(value))),
+                None => add(known, name, None),
+            }
         }
+    }
+
+    /// The variable is one of the names that are listed on the input, and what it was before.
+    pub(super) fn read_name(&mut self, name: &str, before: Option<Option<Vec<String>>>) {
+        let shape = if self.reads_on { shapes::LISTED } else { shapes::PART };
+        let known = before.unwrap_or_else(|| Some(Vec::new()));
+        self.shapes.insert(name.to_owned(), known.map(|values| values.into_iter().chain([shape.to_string()]).collect()));
+    }
+
+    /// What this line said of a variable so far.
+    pub(super) fn shapes_so_far(&self, name: &str) -> Option<Option<Vec<String>>> {
+        self.shapes.get(name).cloned()
+    }
+
+    /// The shapes of a name in the words of a loop, which are never empty.
+    fn loop_over(&mut self, name: &str, word: &Word, surroundings: &Surroundings) {
+        self.assign(name, word, surroundings);
+        let substituted = matches!(word.pieces.as_slice(), [Piece::Unknown { quoted: false, .. }]);
+        if let Some(Some(shapes)) = self.shapes.get_mut(name).filter(|_| substituted) {
+            let part = shapes::PART.to_string();
+            shapes.iter_mut().filter(|shape| **shape == part).for_each(|shape| *shape = shapes::LISTED.to_string());
+        }
+    }
+
+    /// Words that a script finds as `$1`, `$2`, `$@`; which is which is not followed.
+    pub(super) fn give(&mut self, words: &[Word], surroundings: &Surroundings) {
+        for name in POSITIONAL.split(' ') {
+            words.iter().for_each(|word| self.assign(name, word, surroundings));
+            if self.listed.is_some() && self.more_arguments {
+                add(&mut self.shapes, name, Some(shapes::PART.to_string()));
+            }
+        }
+    }
+
+    /// A file was read that may set every variable.
+    pub(super) fn source(&mut self) {
+        self.sourced = true;
+        self.shapes.values_mut().for_each(|known| *known = None);
     }
 
     fn join(&mut self, others: impl IntoIterator<Item = PathBuf>) {
@@ -157,6 +219,18 @@ impl Scope {
             self.cwds.clear();
         }
     }
+}
+
+fn add(known: &mut HashMap<String, Option<Vec<String>>>, name: &str, value: Option<String>) {
+    let entry = known.entry(name.to_owned()).or_insert_with(|| Some(Vec::new()));
+    let value = value.filter(|value| value.len() < VALUE_BYTES_MAX);
+    *entry = match (entry.take(), value) {
+        (Some(mut values), Some(value)) if values.len() < VALUES_MAX => {
+            values.push(value);
+            Some(values)
+        }
+        _ => None,
+    };
 }
 
 impl Judge<'_> {
@@ -235,7 +309,11 @@ impl Judge<'_> {
         for (at, command) in pipeline.seq.iter().enumerate() {
             let around = Around { piped: 0 < at, timed: at == 0 && pipeline.timed.is_some(), ..Around::default() };
             if several {
-                self.command(command, source, &mut scope.clone(), around);
+                let mut inner = scope.clone();
+                if 0 < at {
+                    inner.input_is_listed = listing::is_listing(&pipeline.seq[..at], scope, self.surroundings);
+                }
+                self.command(command, source, &mut inner, around);
             } else {
                 self.command(command, source, scope, around);
             }
@@ -253,11 +331,15 @@ impl Judge<'_> {
         match command {
             ast::Command::Simple(simple) => self.words_of(simple, source, scope, around),
             ast::Command::Compound(compound, redirections) => {
+                let given = redirections.iter().flat_map(|list| &list.0);
+                let listed = listing::redirected(given, scope, self.surroundings).unwrap_or(scope.input_is_listed);
+                let was_listed = std::mem::replace(&mut scope.input_is_listed, listed);
                 let redirections = self.redirections(redirections.as_ref(), source, scope);
                 let fed = scope.fed_by(&redirections).input;
                 let input = std::mem::replace(&mut scope.input, fed);
                 self.compound(compound, source, scope);
                 scope.input = input;
+                scope.input_is_listed = was_listed;
             }
             ast::Command::Function(function) => {
                 self.expand(&function.fname.value, scope);
@@ -326,9 +408,12 @@ impl Judge<'_> {
                     self.list(&part.body, source, scope);
                 }
             }
-            ast::CompoundCommand::WhileClause(clause) | ast::CompoundCommand::UntilClause(clause) => {
-                self.looped(&[&clause.0, &clause.1.list], source, scope)
+            ast::CompoundCommand::WhileClause(clause) => {
+                let reads_on = std::mem::replace(&mut scope.reads_on, reads_only(&clause.0));
+                self.looped(&[&clause.0, &clause.1.list], source, scope);
+                scope.reads_on = reads_on;
             }
+            ast::CompoundCommand::UntilClause(clause) => self.looped(&[&clause.0, &clause.1.list], source, scope),
             ast::CompoundCommand::Coprocess(coprocess) => {
                 self.command(&coprocess.body, source, &mut scope.clone(), Around { piped: true, ..Around::default() })
             }
@@ -337,14 +422,21 @@ impl Judge<'_> {
 
     /// A body that runs again starts where its last round ended.
     fn looped(&mut self, lists: &[&ast::CompoundList], source: &str, scope: &mut Scope) {
-        let before = scope.cwds.clone();
+        let (before, known) = (scope.cwds.clone(), scope.shapes.clone());
         let repeats = std::mem::replace(&mut scope.repeats, true);
-        for list in lists {
+        let reads_on = scope.reads_on;
+        for (at, list) in lists.iter().enumerate() {
+            scope.reads_on = reads_on && at == 0;
             self.list(list, source, scope);
         }
-        if scope.cwds != before {
-            scope.cwds.clear();
-            for list in lists {
+        // What a round leaves in a variable, the next one finds.
+        let lost = known.iter().any(|(name, shapes)| shapes.is_some() && scope.shapes.get(name) == Some(&None));
+        if scope.cwds != before || lost {
+            if scope.cwds != before {
+                scope.cwds.clear();
+            }
+            for (at, list) in lists.iter().enumerate() {
+                scope.reads_on = reads_on && at == 0;
                 self.list(list, source, scope);
             }
         }
@@ -374,7 +466,11 @@ impl Judge<'_> {
             if text.starts_with('-') {
                 reasons.push(Reason::new(Reach::Beside, "loops over options"));
             }
-            scope.set(name, (!word.is_dynamic()).then_some(text));
+            if word.is_dynamic() {
+                scope.loop_over(name, word, self.surroundings);
+            } else {
+                scope.set(name, Some(text));
+            }
         }
         if !reasons.is_empty() {
             self.neutral(format!("for {name} in {}", words.iter().map(Word::text).collect::<Vec<_>>().join(" ")), &reasons);
@@ -516,6 +612,12 @@ impl Judge<'_> {
 
     fn words_of(&mut self, simple: &ast::SimpleCommand, source: &str, scope: &mut Scope, mut around: Around) {
         let mut words = Vec::new();
+        let items = simple.prefix.iter().flat_map(|prefix| &prefix.0).chain(simple.suffix.iter().flat_map(|suffix| &suffix.0));
+        let redirections = items.filter_map(|item| match item {
+            ast::CommandPrefixOrSuffixItem::IoRedirect(redirection) => Some(redirection),
+            _ => None,
+        });
+        around.listed = listing::redirected(redirections, scope, self.surroundings).unwrap_or(scope.input_is_listed);
         let prefix = simple.prefix.iter().flat_map(|prefix| &prefix.0);
         for item in prefix {
             self.item(item, source, scope, &mut words, &mut around, true);
@@ -542,8 +644,9 @@ impl Judge<'_> {
         match item {
             ast::CommandPrefixOrSuffixItem::IoRedirect(redirection) => {
                 // `{name}>file` is a redirection whose descriptor goes into a variable.
-                if words.last().is_some_and(is_descriptor_name) {
-                    words.pop();
+                if let Some(name) = words.pop_if(|word| is_descriptor_name(word)) {
+                    // A number, like that of the process.
+                    scope.assign(name.text().trim_matches(['{', '}']), &Word::unknown("$$"), self.surroundings);
                 }
                 let redirection = self.redirection(redirection, source, scope);
                 around.redirections.push(redirection);
@@ -656,6 +759,18 @@ impl Judge<'_> {
             }
         }
     }
+}
+
+/// `read -r f`, `read f || [ -n "$f" ]`: what follows runs only with something in it.
+fn reads_only(list: &ast::CompoundList) -> bool {
+    let name_of = |pipeline: &ast::Pipeline| match pipeline.seq.as_slice() {
+        [ast::Command::Simple(simple)] => simple.word_or_name.as_ref().map(|name| name.value.clone()).unwrap_or_default(),
+        [ast::Command::ExtendedTest(..)] => "[[".to_owned(),
+        _ => String::new(),
+    };
+    let [ast::CompoundListItem(and_or, _)] = list.0.as_slice() else { return false };
+    let mut further = and_or.into_iter().skip(1);
+    name_of(&and_or.first) == "read" && further.all(|(_, pipeline)| matches!(name_of(pipeline).as_str(), "[" | "[[" | "test"))
 }
 
 /// Letters by their number, which is a byte's number in most lines.

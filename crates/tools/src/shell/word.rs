@@ -49,6 +49,11 @@ impl Word {
         Self { pieces: vec![Piece::Unknown { quoted: true, source: text.to_owned() }] }
     }
 
+    /// The same if it has this sign of something that is put in.
+    pub(super) fn filled_if(text: &str, sign: &str) -> Self {
+        if text.contains(sign) { Self::filled(text) } else { Self::plain(text) }
+    }
+
     /// For rules and people: quotes gone, expansions as they were written.
     pub(super) fn text(&self) -> String {
         self.pieces

@@ -94,7 +94,28 @@ const WRAPPERS: &[Wrapper] = &[
     ),
     command(&["doas"], "uCa", "nsL", &[], 0),
     command(&["pkexec", "kdesu", "gksu", "gksudo"], "u", "", &["user"], 0),
-    command(&["gosu", "su-exec", "setuidgid", "chpst", "envuidgid"], "uUbenoprcfmdl", "P", &[], 1),
+    command(&["gosu", "su-exec", "setuidgid", "envuidgid", "s6-setuidgid", "s6-envuidgid", "envdir", "s6-envdir"], "", "", &[], 1),
+    command(&["chpst"], "uUbenoprcfmdlt/", "vP012", &[], 0),
+    command(&["logsave"], "", "asv", &[], 1),
+    command(&["setlock"], "", "nNxX", &[], 1),
+    command(&["lockf"], "t", "knswp", &[], 1),
+    command(&["choom"], "np", "", &["adjust", "pid"], 0),
+    command(&["aa-exec"], "pn", "dvi", &["profile", "namespace"], 0),
+    command(&["systemd-cat"], "tp", "", &["identifier", "priority", "stderr-priority", "level-prefix", "namespace"], 0),
+    command(
+        &["run0"],
+        "ugDp",
+        "i",
+        &["unit", "property", "description", "slice", "user", "group", "nice", "chdir", "setenv", "background"],
+        0,
+    ),
+    command(&["dtach"], "nAcNperR", "Ez", &[], 0),
+    command(&["abduco"], "ncAaef", "frlqv", &[], 0),
+    command(&["nq"], "", "cqtw", &[], 0),
+    command(&["timelimit"], "TtSs", "pq", &[], 0),
+    command(&["nocache", "steam-run", "with-contenv"], "", "n", &[], 0),
+    command(&["gdbserver"], "", "", &["wrapper"], 1),
+    command(&["runcon"], "turl", "c", &["type", "user", "role", "range"], 0),
     command(&["runuser"], "ugG", "lmpP", &["user", "group", "supp-group"], 0),
     command(&["command"], "", "pvV", &[], 0),
     command(&["builtin"], "", "", &[], 0),
@@ -114,7 +135,7 @@ const WRAPPERS: &[Wrapper] = &[
     ),
     command(&["prlimit"], "po", "", &["pid", "output"], 0),
     command(
-        &["setpriv", "runcon", "firejail", "proot", "systemd-inhibit", "caffeinate"],
+        &["setpriv", "firejail", "proot", "systemd-inhibit", "caffeinate"],
         "ltrubwi",
         "ces",
         &["reuid", "regid", "groups", "bounding-set"],
@@ -135,23 +156,10 @@ const WRAPPERS: &[Wrapper] = &[
         &["output", "trace", "attach", "env", "string-limit", "user"],
         0,
     ),
-    command(&["valgrind", "perf-stat", "heaptrack", "rr", "gdbserver", "hyperfine", "samply"], "", "qv", &[], 0),
+    command(&["valgrind", "perf-stat", "heaptrack", "rr", "hyperfine", "samply"], "", "qv", &[], 0),
     command(&["xvfb-run"], "efnpsw", "al", &["auth-file", "error-file", "server-num", "server-args", "wait"], 0),
     command(
-        &[
-            "dbus-run-session",
-            "proxychains",
-            "proxychains4",
-            "rlwrap",
-            "winpty",
-            "wine",
-            "arch",
-            "ccache",
-            "distcc",
-            "sccache",
-            "bear",
-            "doppler",
-        ],
+        &["dbus-run-session", "proxychains", "proxychains4", "rlwrap", "winpty", "wine", "arch", "ccache", "distcc", "sccache", "bear"],
         "f",
         "q",
         &["config-file"],
@@ -179,6 +187,27 @@ const WRAPPERS: &[Wrapper] = &[
     shell(&["ssh", "mosh", "rsh", "dbclient"], "bcDEeFIiJLlmOopQRSWwBP", "46AaCfGgKkMNnqsTtVvXxYy", &[], 1),
     shell(&["watch", "gwatch"], "nq", "bcdeghptvwx", &["interval", "equexit"], 0),
     soft(&["npx", "bunx", "pnpx", "uvx", "pipx"], 0),
+    // Words before the command are settings, hosts or containers.
+    soft(&["systemd-nspawn", "minijail0", "nsjail", "sem", "cross-env", "cross-env-shell", "pdsh", "clush", "pssh", "parallel-ssh"], 0),
+    soft(&["dotenv", "dotenvx", "retry", "pee", "mispipe", "ts", "tsp", "daemon", "byobu", "ttyrec", "asciinema", "please"], 0),
+    soft(
+        &[
+            "machinectl",
+            "tox",
+            "volta",
+            "fnm",
+            "nvm",
+            "op",
+            "aws-vault",
+            "chamber",
+            "doppler",
+            "foreman",
+            "honcho",
+            "pueue",
+            "distrobox-enter",
+        ],
+        0,
+    ),
     soft(
         &[
             "docker",
@@ -359,6 +388,11 @@ impl Wrapper {
             at += 1;
         }
         starts.first = at.min(arguments.len());
+        if self.names[0] == "runcon" {
+            // The first word is a whole context if no option gives a part of one.
+            starts.others.push(starts.first);
+            starts.first = if at == 0 { 1.min(arguments.len()) } else { starts.first };
+        }
         if self.kind == Kind::Soft {
             starts.others.extend(starts.first + 1..arguments.len());
         }

@@ -48,7 +48,7 @@ impl Linked {
     /// Whether this changes what others work with too.
     pub(super) fn is_shared(&self, does: &Does) -> bool {
         match does {
-            Does::Share | Does::Leave => true,
+            Does::Share | Does::Leave | Does::Reach(_) => true,
             Does::Move(name) => !self.is_own(name),
             Does::Enter(name) => !self.is_own(name) && self.has_branch(name),
             Does::Unstash { until, .. } => !self.owns_stashes(*until),
@@ -101,7 +101,7 @@ impl Linked {
 /// The git folder that a use of the repository would change for others, for each one there is.
 pub(super) fn shared(uses: &[RepositoryUse], root: &Path) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = Vec::new();
-    for RepositoryUse { folders, does } in uses {
+    for RepositoryUse { folders, does } in uses.iter().filter(|used| !matches!(used.does, Does::Reach(_))) {
         // Who leaves, leaves this worktree; and where nobody knows the folder, it is the one everything starts in.
         let from_root = folders.is_empty() || *does == Does::Leave;
         let starts: Vec<&Path> = if from_root { vec![root] } else { folders.iter().map(PathBuf::as_path).collect() };
@@ -112,6 +112,15 @@ pub(super) fn shared(uses: &[RepositoryUse], root: &Path) -> Vec<PathBuf> {
     found.sort();
     found.dedup();
     found
+}
+
+/// What is changed outside of a linked worktree, or where nobody knows, as rules about folders outside see it. Who asks to
+/// leave for anywhere has asked for this too.
+pub(super) fn reached(uses: &[RepositoryUse], root: &Path) -> Vec<String> {
+    let patterns = uses.iter().filter_map(|used| if let Does::Reach(pattern) = &used.does { Some(pattern.clone()) } else { None });
+    let patterns: Vec<String> = patterns.collect();
+    let leaves = uses.iter().any(|used| used.does == Does::Leave);
+    if patterns.is_empty() || leaves || Linked::around(root).is_none() { Vec::new() } else { patterns }
 }
 
 fn first_line(path: &Path) -> Option<String> {

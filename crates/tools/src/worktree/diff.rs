@@ -61,6 +61,8 @@ pub struct Diff {
     pub cut: bool,
     /// Repositories that were made inside of the worktree: nothing in them can be shown or brought home.
     pub left_out: Vec<String>,
+    /// Work in submodules, in words: a merge does not bring it.
+    pub submodules: Vec<String>,
 }
 
 /// A file that a commit changed, and where its new lines are.
@@ -116,7 +118,7 @@ pub(super) fn whole(git: &Git<'_>, before: &str, after: &str) -> Result<Diff, St
     let text = git.run_for(arguments.into_iter().chain([before, after]), TEXT_BYTES_MAX)?;
     let cut = text.cut;
     match text.code {
-        0 => Ok(Diff { files, text: text.output, cut, left_out: Vec::new() }),
+        0 => Ok(Diff { files, text: text.output, cut, left_out: Vec::new(), submodules: Vec::new() }),
         _ => Err(text.words()),
     }
 }

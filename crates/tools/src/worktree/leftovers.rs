@@ -18,12 +18,14 @@ use super::{
     locks::Lock,
     looking, merge,
     opened::Opened,
+    orders,
     place::{self, Place, top_of_admin},
     provenance::Kept,
     refs,
     removing::{self, Branch, remove_tree},
     workshop::{State, Workshop, branch_of, is_slug, names_in},
 };
+use crate::text::count;
 
 /// Longer than any git command of ours may take: who made the lock is gone.
 const GIT_LOCK_AGE_MIN: Duration = Duration::from_secs(900);
@@ -43,6 +45,8 @@ pub enum LeftoverKind {
     Ref,
     /// A folder among the worktrees that is none.
     Folder,
+    /// What is noted of a folder that a command of the user's was to make.
+    Order,
     /// A lock whose holder is gone.
     Lock,
     /// A file or folder that was only needed for a moment.
@@ -130,7 +134,7 @@ fn unknown(workshop: &Workshop, slug: &str, words: &str) -> Leftover {
     Leftover::new(LeftoverKind::Worktree, slug, path.to_string_lossy(), false, why)
 }
 
-fn merges(home: &Place) -> Result<Vec<Leftover>, String> {
+pub(super) fn merges(home: &Place) -> Result<Vec<Leftover>, String> {
     let describe = |kept: Kept| {
         let (cleanable, why) = match merge::Whose::of(&kept, home) {
             merge::Whose::Here => (true, "a merge was interrupted between two files; it can be finished"),
@@ -195,8 +199,11 @@ fn unrecorded(home: &Place, names: &Names, slug: &str, path: &str) -> Worktree {
 fn words(left: &Left) -> String {
     match (left.clean, left.unknown.as_str()) {
         (true, _) => "nothing was changed in it, or everything in it is home".into(),
-        (false, "") => format!("it holds work: {} commits, {} changed files", left.commits, left.files),
-        (false, unknown) => format!("what is in it is not known: {unknown}"),
+        (false, "") => format!("it holds work: {}, {}", count(left.commits, "commit"), count(left.files, "changed file")),
+        (false, unknown) if (left.commits, left.files) == (0, 0) => format!("it may hold work: {unknown}"),
+        (false, unknown) => {
+            format!("it holds work: {}, {}; and {unknown}", count(left.commits, "commit"), count(left.files, "changed file"))
+        }
     }
 }
 
@@ -312,6 +319,7 @@ pub(super) fn clean(workshop: &Workshop, home: &Place, leftover: &Leftover) -> R
             }
         }
         LeftoverKind::Lock => fs::remove_file(path).map_err(failed)?,
+        LeftoverKind::Order => orders::forget(workshop, slug)?,
     }
     Ok(Vec::new())
 }
@@ -337,6 +345,7 @@ fn clean_worktree(workshop: &Workshop, home: &Place, leftover: &Leftover) -> Res
     let branch = match begun {
         Some(commit) => Branch::At(commit),
         None if opened.is_merged() && is_made => Branch::Whatever,
+        None if is_made => looking::harmless_branch(&opened)?,
         None => Branch::At(tree.base.clone()),
     };
     removing::remove(workshop, &opened, branch)?;

@@ -12,11 +12,14 @@ use super::{
     merge,
     opened::Opened,
     place::{Place, check_submodule, text},
-    provenance, snapshot,
+    provenance,
+    removing::Branch,
+    snapshot,
     status::Status,
     submodules::FIRST,
-    workshop::{Record, State, Workshop, branch_of, names_in},
+    workshop::{Record, State, Submodule, Workshop, branch_of, names_in},
 };
+use crate::text::count as counted;
 
 /// What git leaves in its folder while it waits for somebody to go on.
 const UNDER_WAY: &[(&str, &str)] = &[
@@ -28,6 +31,9 @@ const UNDER_WAY: &[(&str, &str)] = &[
     ("BISECT_LOG", "a bisection"),
     ("sequencer", "a series of picks"),
 ];
+
+/// Files of a submodule that are named; the rest is counted.
+const NAMED_MAX: usize = 5;
 
 /// Commits that were checked out once; more are not asked about one by one.
 const REFLOG_COMMITS_MAX: usize = 500;
@@ -50,16 +56,15 @@ fn look_at_folder(workshop: &Workshop, opened: &Opened, place: &Place, left: &mu
     let (index, from) = (Index::of(workshop, place, Hidden::Shown)?, opened.from());
     let git = index.git(place);
     let status = Status::of(&git)?;
-    let mut files: BTreeSet<Vec<u8>> = status.changed.iter().chain(&status.untracked).chain(&status.repositories).cloned().collect();
+    let mut files: BTreeSet<Vec<u8>> = status.changed.iter().chain(&status.untracked).cloned().collect();
     if opened.is_merged() {
         // Files that are untracked here may be home already.
         let state = snapshot::of_worktree(workshop, place)?;
         let differing = git.ask(["diff-tree", "-r", "--name-only", "-z", "--no-renames", from, &state.commit])?;
-        files = parts(&differing).map(<[u8]>::to_vec).chain(status.repositories).collect();
+        files = parts(&differing).map(<[u8]>::to_vec).collect();
     } else if status.head.as_deref() != Some(from) {
         let differing = git.ask(["diff", "--name-only", "-z", "--no-renames", "--no-ext-diff", "--ignore-submodules=dirty", from])?;
-        let untracked = status.untracked.into_iter().chain(status.repositories);
-        files = parts(&differing).map(<[u8]>::to_vec).chain(untracked).collect();
+        files = parts(&differing).map(<[u8]>::to_vec).chain(status.untracked).collect();
     }
     left.files = files.len() as u64;
     left.commits = commits(opened, place, status.head.as_deref(), status.branch.as_deref())?;
@@ -68,7 +73,24 @@ fn look_at_folder(workshop: &Workshop, opened: &Opened, place: &Place, left: &mu
     }
     is_at_rest(place)?;
     has_no_tenants(workshop, opened)?;
-    look_at_submodules(workshop, opened.record.as_ref(), place)
+    let own = status.repositories.iter().map(|path| of_its_own(&String::from_utf8_lossy(path)));
+    nothing_of(own.chain(in_submodules(workshop, opened.record.as_ref(), place)?).collect())
+}
+
+/// What no merge brings, in words: repositories that were made in it, and work in submodules. Empty when its folder is gone.
+pub(super) fn left_behind(workshop: &Workshop, opened: &Opened) -> Result<Vec<String>, String> {
+    let Ok(place) = &opened.place else { return Ok(Vec::new()) };
+    let status = Status::of(&place.git())?;
+    let own = status.repositories.iter().map(|path| of_its_own(&String::from_utf8_lossy(path)));
+    Ok(own.chain(in_submodules(workshop, opened.record.as_ref(), place)?).collect())
+}
+
+fn of_its_own(path: &str) -> String {
+    format!("{path} is a repository of its own inside of the worktree, which a merge does not bring home")
+}
+
+fn nothing_of(words: Vec<String>) -> Result<(), String> {
+    if words.is_empty() { Ok(()) } else { Err(words.join("; ")) }
 }
 
 /// The folder is gone, so only commits can be left of the work.
@@ -116,7 +138,7 @@ pub(super) fn is_free(workshop: &Workshop, opened: &Opened, place: &Place) -> Re
     }
     is_at_rest(place)?;
     has_no_tenants(workshop, opened)?;
-    look_at_submodules(workshop, opened.record.as_ref(), place)
+    nothing_of(in_submodules(workshop, opened.record.as_ref(), place)?)
 }
 
 pub(super) fn is_at_rest(place: &Place) -> Result<(), String> {
@@ -142,6 +164,15 @@ pub(super) fn newest(opened: &Opened) -> Result<String, String> {
     match branch_tip(&git, &opened.slug)? {
         Some(tip) if count(&git, std::slice::from_ref(&tip), &brought)? != 0 => Ok(tip),
         _ => Ok(brought),
+    }
+}
+
+/// The branch of a worktree without work: where it began, or where it was moved to without anything new.
+pub(super) fn harmless_branch(opened: &Opened) -> Result<Branch, String> {
+    let (git, base) = (Git::in_repository(&opened.common), &opened.tree.base);
+    match branch_tip(&git, &opened.slug)? {
+        Some(tip) if tip != *base && count(&git, std::slice::from_ref(&tip), base)? == 0 => Ok(Branch::At(tip)),
+        _ => Ok(Branch::At(base.clone())),
     }
 }
 
@@ -192,31 +223,48 @@ fn is_home(workshop: &Workshop, record: &Record) -> Result<bool, String> {
     Ok(merge::state_of(workshop, &opened)?.tree == merged)
 }
 
-/// Work in a submodule would be lost with the worktree, whether or not its commit is recorded above.
-fn look_at_submodules(workshop: &Workshop, record: Option<&Record>, place: &Place) -> Result<(), String> {
-    if !place.top.join(".gitmodules").symlink_metadata().is_ok_and(|metadata| metadata.is_file()) {
-        return Ok(());
+/// Work in submodules, in words. It would be lost with the worktree, whether or not its commit is recorded above.
+pub(super) fn in_submodules(workshop: &Workshop, record: Option<&Record>, place: &Place) -> Result<Vec<String>, String> {
+    let known = record.map(|record| record.submodules.as_slice()).unwrap_or_default();
+    let mut paths: BTreeSet<String> = known.iter().map(|submodule| submodule.path.clone()).collect();
+    if place.top.join(".gitmodules").symlink_metadata().is_ok_and(|metadata| metadata.is_file()) {
+        let listed = place.git().ask(["ls-files", "--stage", "-z"])?;
+        let links = parts(&listed).filter(|entry| entry.starts_with(b"160000 "));
+        let path = |entry: &[u8]| entry.splitn(2, |byte| *byte == b'\t').nth(1).map(|path| String::from_utf8_lossy(path).into_owned());
+        paths.extend(links.filter_map(path));
     }
-    let listed = place.git().ask(["ls-files", "--stage", "-z"])?;
-    let links = parts(&listed).filter(|entry| entry.starts_with(b"160000 "));
-    for path in links.filter_map(|entry| entry.splitn(2, |byte| *byte == b'\t').nth(1)) {
-        let path = String::from_utf8_lossy(path).into_owned();
+    let mut found = Vec::new();
+    for path in paths {
         if place.top.join(&path).join(".git").symlink_metadata().is_err() {
             continue;
         }
-        let known = record.and_then(|record| record.submodules.iter().find(|submodule| submodule.path == path));
-        let Some(known) = known else { return Err(format!("the submodule {path} was filled in it, and what is there is not known")) };
-        let git_dir = check_submodule(known)?;
-        let inner = Place { common: git_dir.clone(), git_dir, top: place.top.join(&path) };
-        let git = inner.git();
-        if Status::of(&Index::of(workshop, &inner, Hidden::Shown)?.git(&inner))?.has_changes() {
-            return Err(format!("the submodule {path} has changes in it"));
-        }
-        // Commits that were made there have no other home.
-        let made = git.ask_line(["rev-list", "--count", "--branches", "HEAD", "--not", "--remotes", "--tags", FIRST])?;
-        if made != "0" {
-            return Err(format!("the submodule {path} has commits of its own in it"));
+        match known.iter().find(|submodule| submodule.path == path) {
+            Some(submodule) => found.extend(in_submodule(workshop, submodule, place)?),
+            None => found.push(format!("the submodule {path} was filled in it, and what is there is not known")),
         }
     }
-    Ok(())
+    Ok(found)
+}
+
+fn in_submodule(workshop: &Workshop, submodule: &Submodule, place: &Place) -> Result<Option<String>, String> {
+    let (git_dir, path) = (check_submodule(submodule)?, &submodule.path);
+    let inner = Place { common: git_dir.clone(), git_dir, top: place.top.join(path) };
+    let status = Status::of(&Index::of(workshop, &inner, Hidden::Shown)?.git(&inner))?;
+    // Commits that were made there have no other home.
+    let made = inner.git().ask_line(["rev-list", "--count", "--branches", "HEAD", "--not", "--remotes", "--tags", FIRST])?;
+    let made: u64 = made.trim().parse().map_err(|_| "git counts commits in a way that is not understood".to_owned())?;
+    let all: Vec<String> = [&status.changed, &status.untracked, &status.repositories]
+        .into_iter()
+        .flatten()
+        .map(|path| String::from_utf8_lossy(path).into_owned())
+        .collect();
+    let more = if NAMED_MAX < all.len() { ", …" } else { "" };
+    let named = || format!("{} ({}{more})", counted(all.len() as u64, "changed file"), all[..all.len().min(NAMED_MAX)].join(", "));
+    let work = match (all.is_empty(), made) {
+        (true, 0) => return Ok(None),
+        (true, made) => format!("{} of its own", counted(made, "commit")),
+        (false, 0) => named(),
+        (false, made) => format!("{} and {} of its own", named(), counted(made, "commit")),
+    };
+    Ok(Some(format!("the submodule {path} has {work}, which a merge does not bring home")))
 }

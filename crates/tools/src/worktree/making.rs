@@ -11,6 +11,7 @@ use std::{
 use posse_session::Worktree;
 
 use super::{
+    began,
     git::Git,
     index::Hidden,
     locks::Lock,
@@ -98,20 +99,20 @@ fn make_locked(workshop: &Workshop, making: &Making<'_>, lock: &Lock) -> Result<
     Ok((tree, folder))
 }
 
-/// The same folder below the worktree's top as the caller's is below its own; the top where there is none.
-fn folder_for(tree: &Worktree, below: &Path) -> PathBuf {
+/// The same folder below the worktree's top as the caller's is below its own. One that git does not know of is made, empty;
+/// where a file or a link is in the way, it is the top.
+pub(super) fn folder_for(tree: &Worktree, below: &Path) -> PathBuf {
     let (top, folder) = (PathBuf::from(&tree.path), Path::new(&tree.path).join(below));
-    match folder.canonicalize() {
-        Ok(real) if real == folder && real.is_dir() => folder,
-        _ => top,
-    }
+    let nearest = folder.ancestors().find(|above| above.symlink_metadata().is_ok());
+    let is_ours = nearest.is_some_and(|nearest| nearest.starts_with(&top) && nearest.canonicalize().is_ok_and(|real| real == nearest));
+    if is_ours && std::fs::create_dir_all(&folder).is_ok() { folder } else { top }
 }
 
 fn base_for(workshop: &Workshop, caller: &Caller, making: &Making<'_>) -> Result<String, String> {
     if !making.changes {
         return Ok(caller.head.clone());
     }
-    let message = format!("Uncommitted changes that the task {} began with\n\n{}", making.slug, making.title);
+    let message = began::changes_message(making.slug, making.title);
     Ok(snapshot::take(workshop, &caller.place, Untracked::All, Hidden::Kept, &message)?.commit)
 }
 
@@ -127,7 +128,11 @@ pub(super) fn ensure(workshop: &Workshop, tree: &Worktree) -> Result<(), String>
 }
 
 fn ensure_locked(workshop: &Workshop, tree: &Worktree, lock: &Lock) -> Result<(), String> {
-    let opened = Opened::find(workshop, tree)?.with_merged_of_refs()?;
+    let opened = Opened::find(workshop, tree)?;
+    if !opened.common.is_dir() {
+        return Err(format!("the worktree {} cannot be used: its repository {} is gone", tree.path, opened.common.display()));
+    }
+    let opened = opened.with_merged_of_refs()?;
     let is_made = opened.record.as_ref().is_none_or(|record| record.state == State::Made);
     match &opened.place {
         Ok(_) if is_made => return Ok(()),

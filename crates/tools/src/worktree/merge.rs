@@ -15,6 +15,7 @@ use thiserror::Error;
 
 use super::{
     apply::{self, ApplyError, Writing},
+    began,
     conflicts::{Conflict, ConflictKind, Told},
     diff::{self, Changed, FileStatus},
     index::Hidden,
@@ -81,7 +82,7 @@ pub enum MergeError {
     Stale(Vec<String>),
     /// These would change too, and nobody was asked about them. Nothing was changed.
     #[error(
-        "it would also change {}, which this was not judged by, so nothing was changed; where a file was renamed at home, the user can bring the work there with `posse tasks merge`",
+        "it would also change {}, which this was not judged by, so nothing was changed: something was renamed since. Try again, or the user can bring the work home with `posse tasks merge`",
         .0.join(", ")
     )]
     Unjudged(Vec<String>),
@@ -150,9 +151,21 @@ pub(super) fn merge(
         Err(error) => *error == MergeError::NothingNew,
     };
     let released = if is_whole && after == After::Release { release(workshop, tree, onto) } else { Err(String::new()) };
+    let left_behind = || Opened::find(workshop, tree).and_then(|opened| looking::left_behind(workshop, &opened));
+    // What was brought is brought: what cannot be told is only said.
+    let behind = if released.is_err() { left_behind().unwrap_or_else(|words| vec![words]) } else { Vec::new() };
     if released.is_ok() {
         slug_lock.forget();
     }
+    let brought = match brought {
+        Err(MergeError::NothingNew) if !behind.is_empty() => {
+            let (path, behind) = (&tree.path, behind.join("; "));
+            Err(MergeError::Failed(format!(
+                "there is nothing in it that a merge can bring home, so it is kept: {behind}. Take that over from {path} yourself"
+            )))
+        }
+        brought => brought,
+    };
     let brought = match brought {
         Ok(brought) => brought,
         Err(error) if notes.is_empty() => return Err(error),
@@ -161,7 +174,7 @@ pub(super) fn merge(
     let is_released = released.is_ok();
     let why_kept = released.err().filter(|why| !why.is_empty());
     let elsewhere = elsewhere.filter(|_| *onto == Onto::Home);
-    let notes = notes.into_iter().chain(elsewhere).chain(brought.left).chain(why_kept).collect();
+    let notes = notes.into_iter().chain(elsewhere).chain(brought.left).chain(why_kept.map_or(behind, |why| vec![why])).collect();
     Ok(Merged { files: brought.files, commit: brought.commit, released: is_released, notes })
 }
 
@@ -174,38 +187,62 @@ struct Target<'a> {
     judged: Option<&'a BTreeSet<String>>,
 }
 
-fn bring(workshop: &Workshop, tree: &Worktree, target: &Target<'_>, provenance: &Provenance) -> Result<Brought, MergeError> {
-    let Target { home, lock, onto, judged } = *target;
-    let opened = Opened::find(workshop, tree)?.for_target(onto)?;
+/// What a merge would come to: three states and what changes where it is brought.
+struct Planned {
+    ours: String,
+    theirs: Snapshot,
+    result: String,
+    changed: Vec<Changed>,
+}
+
+fn planned(workshop: &Workshop, tree: &Worktree, opened: &Opened, home: &Place, onto: &Onto) -> Result<Planned, MergeError> {
     if home.common != opened.common {
         return Err(format!("{} belongs to another repository than when the task began", tree.home).into());
     }
     if let Ok(place) = &opened.place {
         looking::is_at_rest(place).map_err(|why| format!("{why}: finish or abort it first"))?;
     }
-    let theirs = state_of(workshop, &opened)?;
+    let theirs = state_of(workshop, opened)?;
     let git = home.git();
-    let before = git.ask(["rev-parse", "--verify", &format!("{}^{{tree}}", opened.from())]).and_then(text)?;
+    let base = began::base(opened, &theirs.commit)?;
+    let before = git.ask(["rev-parse", "--verify", &format!("{base}^{{tree}}")]).and_then(text)?;
     if theirs.tree == before {
         return Err(MergeError::NothingNew);
     }
     let ours = match onto {
-        Onto::Home => home_now(workshop, home, &diff::changed(&git, opened.from(), &theirs.commit)?)?,
+        Onto::Home => home_now(workshop, home, &diff::changed(&git, &base, &theirs.commit)?)?,
         Onto::Branch(name) => tip_of(home, name)?,
     };
-    let result = three_way(home, opened.from(), &ours, &theirs.commit)?;
+    let result = three_way(home, &base, &ours, &theirs.commit)?;
     let changed = diff::changed(&git, &ours, &result)?;
     refuse_submodules(&changed)?;
+    Ok(Planned { ours, theirs, result, changed })
+}
+
+/// The paths that a merge would change where it is brought, if it was made now. They are not those of the task where files were
+/// renamed there since. Nothing is written but objects that no name leads to, and nobody is waited for.
+pub(super) fn foreseen(workshop: &Workshop, tree: &Worktree, onto: &Onto) -> Result<Vec<String>, MergeError> {
+    super::git::check_version()?;
+    let record = workshop.record(&workshop.slug_of(tree)?)?;
+    let (home, _) = place::nearest_home(workshop, tree, record.as_ref())?;
+    let opened = Opened::find(workshop, tree)?.for_target(onto)?;
+    Ok(planned(workshop, tree, &opened, &home, onto)?.changed.iter().map(Changed::shown).collect())
+}
+
+fn bring(workshop: &Workshop, tree: &Worktree, target: &Target<'_>, provenance: &Provenance) -> Result<Brought, MergeError> {
+    let Target { home, lock, onto, judged } = *target;
+    let opened = Opened::find(workshop, tree)?.for_target(onto)?;
+    let Planned { ours, theirs, result, changed } = planned(workshop, tree, &opened, home, onto)?;
     let unjudged = changed.iter().map(Changed::shown).filter(|path| judged.is_some_and(|judged| !judged.contains(path)));
     let unjudged: Vec<String> = unjudged.collect();
     if !unjudged.is_empty() {
         return Err(MergeError::Unjudged(unjudged));
     }
     let steps = apply::plan(&changed)?;
-    let files = merged_files(&diff::hunks(&git, &ours, &result, &changed)?, &changed);
+    let files = merged_files(&diff::hunks(&home.git(), &ours, &result, &changed)?, &changed);
     let intent = Intent { opened: &opened, home, lock, ours: &ours, theirs: &theirs, result: &result, provenance };
     let commit = match onto {
-        Onto::Home => intent.write_home(workshop, steps)?,
+        Onto::Home => intent.write_home(workshop, steps, &files)?,
         Onto::Branch(name) => intent.write_branch(name)?,
     };
     if *onto == Onto::Home {
@@ -301,7 +338,7 @@ impl Intent<'_> {
         Ok(format!("{}/{}", refs::merges(slug), provenance::next(&self.home.repository(), slug)?))
     }
 
-    fn write_home(&self, workshop: &Workshop, steps: Vec<apply::Step>) -> Result<String, MergeError> {
+    fn write_home(&self, workshop: &Workshop, steps: Vec<apply::Step>, files: &[MergedFile]) -> Result<String, MergeError> {
         let slug = &self.opened.slug;
         let mut writing = Writing::prepare(workshop, self.home, steps)?;
         writing.check().map_err(|error| self.stopped(error))?;
@@ -319,6 +356,7 @@ impl Intent<'_> {
             }
             return Err(self.stopped(error));
         }
+        tell(workshop, slug, files);
         conclude(self.home, self.lock, slug, Some(&self.theirs.commit))?;
         workshop.step();
         Ok(commit)
@@ -378,6 +416,13 @@ impl Intent<'_> {
         ];
         refs::change(common, &lines, self.lock)?;
         Ok(on_branch)
+    }
+}
+
+/// Before the last word of a merge, so that a merge which nobody was told of is still under way.
+fn tell(workshop: &Workshop, slug: &str, files: &[MergedFile]) {
+    if let Some(teller) = workshop.teller.as_ref().filter(|_| !files.is_empty()) {
+        (teller.0)(slug, files.iter().map(|file| file.path.clone()).collect());
     }
 }
 
@@ -483,13 +528,14 @@ fn finish_one(workshop: &Workshop, home: &Place, lock: &Lock, kept: &Kept, is_he
     let left = Writing::prepare(workshop, home, apply::plan(&changed)?)?.go_on()?;
     // What was left is new work still: the next merge brings it, three ways like everything.
     let theirs = left.is_empty().then_some(theirs);
+    files.retain(|file| !left.iter().any(|(path, _)| path.to_string_lossy() == file.path));
+    tell(workshop, slug, &files);
     conclude(home, lock, slug, theirs.as_deref())?;
     // Somebody who removes it meanwhile must not find its record again; the repository knows in any case.
     let slug_lock = if is_held { None } else { Lock::try_take(&workshop.lock_path(slug))? };
     if let Some(theirs) = theirs.filter(|_| is_held || slug_lock.is_some()) {
         remember_merged(workshop, slug, &theirs)?;
     }
-    files.retain(|file| !left.iter().any(|(path, _)| path.to_string_lossy() == file.path));
     let words = |(path, why): &(PathBuf, String)| {
         let path = path.display();
         format!(
@@ -538,8 +584,9 @@ fn release(workshop: &Workshop, tree: &Worktree, onto: &Onto) -> Result<(), Stri
         let place = opened.place()?;
         let state = snapshot::of_worktree(workshop, place)?;
         let merged = place.git().ask(["rev-parse", "--verify", &format!("{}^{{tree}}", opened.from())]).and_then(text)?;
-        if let Some(path) = state.left_out.first() {
-            return Err(format!("the worktree is kept: {path} in it is a repository of its own, which a merge cannot bring home"));
+        let behind = looking::left_behind(workshop, &opened)?;
+        if !behind.is_empty() {
+            return Err(format!("the worktree is kept: {}", behind.join("; ")));
         }
         if state.tree != merged {
             return Err("the worktree is kept: it was changed after what was brought home".into());

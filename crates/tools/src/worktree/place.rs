@@ -19,8 +19,32 @@ use super::{
     workshop::{Record, Submodule, Workshop},
 };
 
-/// What an agent may set: these only say which files are there. What follows which branch is harmless, too.
-const SETTINGS_ALLOWED: &[&str] = &["core.sparsecheckout", "core.sparsecheckoutcone", "index.sparse"];
+/// What an agent may set: which files are there, who makes commits, and how git goes about what it is told. None of them
+/// names a program or hides work. What follows which branch is harmless, too.
+const SETTINGS_ALLOWED: &[&str] = &[
+    "core.sparsecheckout",
+    "core.sparsecheckoutcone",
+    "index.sparse",
+    "user.name",
+    "user.email",
+    "user.useconfigonly",
+    "author.name",
+    "author.email",
+    "committer.name",
+    "committer.email",
+    "pull.rebase",
+    "pull.ff",
+    "merge.ff",
+    "push.default",
+    "push.autosetupremote",
+    "fetch.prune",
+    "rebase.autosquash",
+    "rebase.autostash",
+    "commit.verbose",
+    "gc.auto",
+];
+/// And everything that begins so: what git says, and in which colour.
+const SETTINGS_ALLOWED_BELOW: &[&str] = &["branch.", "advice.", "color."];
 
 #[derive(Debug, Clone)]
 pub(super) struct Place {
@@ -251,10 +275,10 @@ fn read_settings(file: &Path) -> Result<Vec<Vec<u8>>, String> {
 fn check_settings(file: &Path, at_first: &[String]) -> Result<(), String> {
     for setting in read_settings(file)? {
         let name = String::from_utf8_lossy(setting.split(|byte| *byte == b'\n').next().unwrap_or_default()).into_owned();
-        let is_harmless = SETTINGS_ALLOWED.contains(&name.as_str()) || name.starts_with("branch.");
+        let is_harmless = SETTINGS_ALLOWED.contains(&name.as_str()) || SETTINGS_ALLOWED_BELOW.iter().any(|start| name.starts_with(start));
         if !is_harmless && !at_first.contains(&hash(&setting)) {
             return Err(format!(
-                "somebody set `{name}` in {}, which could start programs, so git is not run there: remove the line if it is not yours",
+                "somebody set `{name}` in {}; settings like that can start programs or hide work, so git is not run there: remove the line if it is not yours",
                 file.display()
             ));
         }

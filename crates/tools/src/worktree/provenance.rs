@@ -3,9 +3,17 @@
 //! The commit is made before the first file is written, so it is also what a killed merge is finished by. Its message says
 //! the task, the agent and what for; what it changed says which lines.
 
+use std::{
+    collections::{BTreeSet, HashMap},
+    ffi::OsStr,
+    fs,
+    os::unix::ffi::OsStrExt,
+};
+
 use super::{
     diff::{self, Changed, FileStatus},
     git::{Git, parts},
+    lines,
     place::Place,
     refs,
 };
@@ -25,7 +33,7 @@ pub struct Provenance {
     pub description: String,
 }
 
-/// What one task wrote into one file, as of its merge.
+/// What one task wrote into one file, and where that is now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written {
     pub task: String,
@@ -35,8 +43,10 @@ pub struct Written {
     pub at: i64,
     pub path: String,
     pub status: FileStatus,
-    /// First line and number of lines.
+    /// First line and number of lines, in the file as it is now.
     pub hunks: Vec<(u64, u64)>,
+    /// Lines of it that are not in the file now: somebody changed them since, or they went onto a branch only.
+    pub gone: u64,
     /// The commit that holds the merge.
     pub commit: String,
 }
@@ -68,9 +78,17 @@ pub(super) struct Kept {
 impl Kept {
     /// Below a name, the newest first.
     pub(super) fn all(git: &Git<'_>, below: &str) -> Result<Vec<Self>, String> {
+        Self::listed(git, below, ["--sort=-version:refname", "--sort=-committerdate"], MERGES_MAX)
+    }
+
+    /// Below a name, the oldest first.
+    pub(super) fn oldest(git: &Git<'_>, below: &str, most: usize) -> Result<Vec<Self>, String> {
+        Self::listed(git, below, ["--sort=version:refname", "--sort=committerdate"], most)
+    }
+
+    fn listed(git: &Git<'_>, below: &str, sort: [&str; 2], most: usize) -> Result<Vec<Self>, String> {
         let format = "--format=%(refname)%00%(objectname)%00%(committerdate:unix)%00%(contents)%00";
-        let said =
-            git.ask(["for-each-ref", "--sort=-version:refname", "--sort=-committerdate", &format!("--count={MERGES_MAX}"), format, below])?;
+        let said = git.ask(["for-each-ref", sort[0], sort[1], &format!("--count={most}"), format, below])?;
         let fields: Vec<String> = parts(&said).map(|field| String::from_utf8_lossy(field).trim_start_matches('\n').to_owned()).collect();
         let kept = |fields: &[String]| match fields {
             [name, commit, at, message] => {
@@ -95,26 +113,82 @@ impl Kept {
     }
 }
 
-/// Every merge of every task, or those that wrote one path.
+/// The mode of a link: what it leads to is no text of lines.
+const LINK: &str = "120000";
+
+/// The files of one working tree as they are now, and as merges wrote them.
+struct Contents<'a> {
+    place: &'a Place,
+    now: HashMap<Vec<u8>, Option<Vec<u8>>>,
+    written: HashMap<String, Vec<u8>>,
+}
+
+impl Contents<'_> {
+    /// What these merges wrote.
+    fn read<'a>(&mut self, git: &Git<'_>, all: impl Iterator<Item = &'a Changed>) -> Result<(), String> {
+        let objects: BTreeSet<&str> = all.filter_map(|changed| changed.new.as_ref()).map(|entry| entry.object.as_str()).collect();
+        let input: String = objects.iter().map(|object| format!("{object}\n")).collect();
+        let said = git.tell(["cat-file", "--batch"], input.as_bytes())?;
+        self.written.clear();
+        let mut rest = said.output.as_slice();
+        // An object that is not here (a submodule's), or that was cut off, is told by none: its lines are as of the merge.
+        while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+            let header = String::from_utf8_lossy(&rest[..end]).into_owned();
+            rest = &rest[end + 1..];
+            let fields: Vec<&str> = header.split(' ').collect();
+            let [object, "blob", size] = fields.as_slice() else { continue };
+            let Some(content) = size.parse().ok().and_then(|size: usize| rest.get(..size)) else { break };
+            self.written.insert((*object).to_owned(), content.to_vec());
+            rest = rest.get(content.len() + 1..).unwrap_or_default();
+        }
+        Ok(())
+    }
+
+    /// Where lines that a merge wrote are now, and how many are not there.
+    fn now(&mut self, changed: &Changed, hunks: &[(u64, u64)]) -> (Vec<(u64, u64)>, u64) {
+        let as_written = (hunks.to_vec(), 0);
+        let Some(entry) = changed.new.as_ref().filter(|entry| entry.mode != LINK) else { return as_written };
+        let Some(written) = self.written.get(&entry.object) else { return as_written };
+        let now = self.now.entry(changed.path.clone()).or_insert_with(|| {
+            let path = self.place.top.join(OsStr::from_bytes(&changed.path));
+            if path.symlink_metadata().is_ok_and(|metadata| metadata.is_file()) { fs::read(path).ok() } else { None }
+        });
+        match now {
+            Some(now) => lines::now(written, now, hunks).unwrap_or(as_written),
+            None => (Vec::new(), hunks.iter().map(|(_, count)| count).sum()),
+        }
+    }
+}
+
+/// Every merge of every task, or those that wrote one path, or below it.
 pub(super) fn read(place: &Place, path: Option<&str>) -> Result<Vec<Written>, String> {
     let git = place.repository();
     let mut written = Vec::new();
+    let mut contents = Contents { place, now: HashMap::new(), written: HashMap::new() };
+    let is_wanted = |written: &Written| {
+        path.is_none_or(|path| written.path.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
+    };
     for merges in Kept::all(&git, "refs/posse/merges")?.chunks(MERGES_AT_ONCE) {
         let commits: Vec<&str> = merges.iter().map(|kept| kept.commit.as_str()).collect();
         let of_commits = diff::of_commits(&git, &commits, path)?;
+        contents.read(&git, of_commits.values().flatten().map(|(changed, _)| changed))?;
         for kept in merges {
-            let of_file = |(changed, hunks): &(Changed, Vec<(u64, u64)>)| Written {
-                task: kept.says("Posse-Task").unwrap_or_default().to_owned(),
-                agent: kept.says("Posse-Agent").unwrap_or_default().to_owned(),
-                description: kept.description().to_owned(),
-                at: kept.at,
-                path: changed.shown(),
-                status: changed.status,
-                hunks: hunks.clone(),
-                commit: kept.commit.clone(),
+            let of_file = |(changed, hunks): &(Changed, Vec<(u64, u64)>)| {
+                let (hunks, gone) = contents.now(changed, hunks);
+                Written {
+                    task: kept.says("Posse-Task").unwrap_or_default().to_owned(),
+                    agent: kept.says("Posse-Agent").unwrap_or_default().to_owned(),
+                    description: kept.description().to_owned(),
+                    at: kept.at,
+                    path: changed.shown(),
+                    status: changed.status,
+                    hunks,
+                    gone,
+                    commit: kept.commit.clone(),
+                }
             };
             let files = of_commits.get(&kept.commit).into_iter().flatten().map(of_file);
-            written.extend(files.filter(|written| path.is_none_or(|path| path == written.path)));
+            written.extend(files.filter(is_wanted));
         }
     }
     Ok(written)

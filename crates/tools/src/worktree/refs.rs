@@ -1,7 +1,7 @@
 //! Names in the repository: which commits are kept for a task, and for how long.
 //!
 //! `posse/<slug>` is the task's branch and `refs/posse/base/<slug>` what it began with; both go with the worktree.
-//! `refs/posse/merges/<slug>/<n>` are the merges, which stay. `refs/posse/merged/<slug>` is the state that was brought home
+//! `refs/posse/merges/<slug>/<n>` are the merges, which stay as long as their task's session does (`pruning.rs`). `refs/posse/merged/<slug>` is the state that was brought home
 //! last, and `refs/posse/onto/<slug>/…` the one that was brought onto a branch: each target has its own beginning.
 //! `refs/posse/merging/<slug>` is there while files are being written.
 

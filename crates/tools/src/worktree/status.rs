@@ -55,10 +55,6 @@ impl Status {
             _ => {}
         }
     }
-
-    pub(super) fn has_changes(&self) -> bool {
-        !(self.changed.is_empty() && self.untracked.is_empty() && self.repositories.is_empty())
-    }
 }
 
 /// The path behind so many fields; it may have spaces itself.

@@ -19,7 +19,7 @@ use std::{
 use posse_session::Worktree;
 use serde::{Deserialize, Serialize};
 
-use super::locks::Lock;
+use super::{Teller, locks::Lock};
 
 /// Task ids are shorter; a branch and a folder are named after it.
 const SLUG_BYTES_MAX: usize = 100;
@@ -28,6 +28,7 @@ const FOLDER_MODE: u32 = 0o700;
 
 pub(super) struct Workshop {
     pub(super) fuse: Option<Arc<AtomicU64>>,
+    pub(super) teller: Option<Teller>,
     /// Without links in it: git writes such paths, and they are compared.
     pub(super) folder: PathBuf,
 }
@@ -86,7 +87,7 @@ impl Workshop {
         for below in ["records", "locks", "scratch", "gone"] {
             builder.create(folder.join(".posse").join(below)).map_err(failed)?;
         }
-        Ok(Self { fuse: None, folder: folder.canonicalize().map_err(failed)? })
+        Ok(Self { fuse: None, teller: None, folder: folder.canonicalize().map_err(failed)? })
     }
 
     /// Between any two effects: where the tests of crashes end the process.
@@ -120,6 +121,11 @@ impl Workshop {
 
     pub(super) fn scratch_folder(&self) -> PathBuf {
         self.own().join("scratch")
+    }
+
+    /// Made when the first order is given: most never give one.
+    pub(super) fn orders_folder(&self) -> PathBuf {
+        self.own().join("orders")
     }
 
     pub(super) fn gone_folder(&self) -> PathBuf {

@@ -194,7 +194,7 @@ pub fn messenger(dialect: Dialect, name: &str) -> Arc<dyn Tool> {
 pub const OUTPUT: &str = "/data/tasks/ses_7.txt";
 
 pub fn usage() -> (Usage, Effort) {
-    (Usage { input: 1_000, output: 200, cache_read: 30, cache_write: 4, cost_usd: 0.1 }, Effort { calls: 7, millis: 34_567 })
+    (Usage { input: 1_000, output: 200, cache_read: 30, cache_write: 4, cost_usd: 0.1, unpriced: 0 }, Effort { calls: 7, millis: 34_567 })
 }
 
 pub fn end(how: How) -> TaskEnd {

@@ -13,8 +13,10 @@ use posse_session::Worktree;
 use posse_tools::{After, LeftoverKind, Making, MergeError, Onto, Worktrees};
 
 use crate::{
+    common,
     lab::{Lab, git, read, write},
     merging::{bring, by, content, merge},
+    orders,
 };
 
 const BASE: &str = "POSSE_TEST_WORKTREES";
@@ -24,7 +26,7 @@ const MOMENT: &str = "POSSE_TEST_MOMENT";
 const MOMENTS_MAX: u64 = 60;
 
 /// Runs an act that is killed at a moment; `false` when it was over before.
-fn is_killed(lab: &Lab, act: &str, moment: u64) -> bool {
+pub(crate) fn is_killed(lab: &Lab, act: &str, moment: u64) -> bool {
     let status = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "killing::the_one_that_is_killed", "--ignored", "--quiet"])
         .env(BASE, &lab.base)
@@ -57,12 +59,17 @@ fn the_one_that_is_killed() {
         "discard" => drop(trees.discard(&tree()).unwrap()),
         "merge" => drop(trees.merge(&tree(), &Onto::Home, &by("ses_1"), After::Release, None)),
         "branch" => drop(trees.merge(&tree(), &Onto::Branch("target".into()), &by("ses_1"), After::Release, None)),
+        "order" => drop(orders::order(&trees, &common::keeper(), &home, orders::MAKING).unwrap()),
+        "order_in_the_middle" => {
+            let killing = format!("echo run >> ../runs; echo $$ > ../pid; kill -9 {}; sleep 600", std::process::id());
+            drop(orders::order(&trees, &common::keeper(), &home, &killing));
+        }
         other => panic!("{other}"),
     }
 }
 
 /// Each moment of an act, in a repository of its own, until the act is over before it.
-fn at_every_moment(act: &str, prepare: impl Fn(&Lab), check: impl Fn(&Lab, u64)) {
+pub(crate) fn at_every_moment(act: &str, prepare: impl Fn(&Lab), check: impl Fn(&Lab, u64)) {
     for moment in 1..=MOMENTS_MAX {
         let lab = Lab::new();
         prepare(&lab);

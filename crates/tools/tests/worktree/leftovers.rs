@@ -59,9 +59,9 @@ fn everything_is_listed_and_only_what_loses_nothing_goes() {
     let mut expected = vec![
         (LeftoverKind::Worktree, "clean", true, nothing),
         (LeftoverKind::Worktree, "deleted", true, nothing),
-        (LeftoverKind::Worktree, "committed", false, "it holds work: 1 commits, 0 changed files"),
-        (LeftoverKind::Worktree, "dirty", false, "it holds work: 0 commits, 1 changed files"),
-        (LeftoverKind::Worktree, "merged", false, "it holds work: 1 commits, 1 changed files"),
+        (LeftoverKind::Worktree, "committed", false, "it holds work: 1 commit, 0 changed files"),
+        (LeftoverKind::Worktree, "dirty", false, "it holds work: 0 commits, 1 changed file"),
+        (LeftoverKind::Worktree, "merged", false, "it holds work: 1 commit, 1 changed file"),
         (LeftoverKind::Branch, "kept", true, "everything on it is also in refs/heads/posse/merged"),
         (LeftoverKind::Branch, "lonely", false, "its commits are nowhere else: `git log posse/lonely`"),
         (LeftoverKind::Branch, "orphan", true, "everything on it is also in refs/heads/main"),

@@ -4,7 +4,7 @@ use std::{fs, os::unix::fs::symlink, path::Path};
 
 use posse_session::Worktree;
 
-use crate::lab::{Lab, git, init, try_git, write};
+use crate::lab::{Lab, git, try_git, write};
 
 type Work = fn(&Path);
 
@@ -157,7 +157,6 @@ const WORK: &[(&str, Work, u64, u64)] = &[
         0,
         0,
     ),
-    ("a repository of its own", |top| init(&top.join("clone")), 0, 1),
 ];
 
 /// CC-222, CC-223: whether it is clean follows, and so do release and discard.

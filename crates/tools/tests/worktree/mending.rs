@@ -71,7 +71,7 @@ fn a_hidden_change_keeps_what_was_merged_before_and_a_submodule() {
     assert!(lab.trees.look(&tree).clean, "{:?}", lab.trees.look(&tree));
     write(&deps.join("inner"), "hidden\n");
     let left = lab.trees.look(&tree);
-    assert!(!left.clean && left.unknown.contains("deps has changes"), "{left:?}");
+    assert!(!left.clean && left.unknown.contains("deps has 1 changed file (inner)"), "{left:?}");
 }
 
 /// What a person keeps from git at home is merged with like any other uncommitted change, and only where it must be.

@@ -190,6 +190,52 @@ fn what_it_began_with_is_not_its_own_work() {
     assert!(!lab.repo.join("new").exists());
 }
 
+/// A task that goes back to what is committed has not deleted what was not: it only has it no longer.
+#[test]
+fn what_was_not_committed_survives_a_task_that_leaves_it_behind() {
+    let rows: &[(&str, &[&[&str]])] = &[
+        ("a reset", &[&["reset", "-q", "--hard", "main"]]),
+        ("a reset to an older commit", &[&["reset", "-q", "--hard", "main~1"]]),
+        ("another branch", &[&["switch", "-q", "-c", "fresh", "main"]]),
+        ("a detached head", &[&["checkout", "-q", "--detach", "main"]]),
+        ("a stash and a reset", &[&["stash", "-q", "-u"], &["reset", "-q", "--hard", "main"]]),
+    ];
+    for (name, commands) in rows {
+        let lab = Lab::new();
+        lab.git(&["commit", "-q", "--allow-empty", "-m", "one more"]);
+        write(&lab.repo.join("a.txt"), "one\ntwo\nthree\nuncommitted\n");
+        write(&lab.repo.join("mine"), "untracked\n");
+        write(&lab.repo.join("staged"), "staged\n");
+        lab.git(&["add", "staged"]);
+        let before = content(&lab.repo);
+        let (tree, _) = lab.make_from(&lab.repo, "ses_1", true);
+        for command in *commands {
+            git(Path::new(&tree.path), command);
+        }
+        let nothing = merge(&lab, &tree, &Onto::Home, After::Keep).unwrap_err();
+        assert!(nothing.is_nothing_new(), "{name}: {nothing}");
+        assert_eq!(lab.trees.diff(&tree).unwrap().files.len(), 0, "{name}");
+        write(&Path::new(&tree.path).join("v"), "new\n");
+        let merged = bring(&lab, &tree).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(merged.files.iter().map(|file| file.path.as_str()).collect::<Vec<_>>(), ["v"], "{name}");
+        let mut after = content(&lab.repo);
+        assert_eq!(after.remove(Path::new("v")), Some(b"- new\n".to_vec()), "{name}");
+        assert_eq!(after, before, "{name}");
+    }
+}
+
+/// Who adds to the commit that it began with still has all of it, and its work is what it added.
+#[test]
+fn a_beginning_that_was_amended_is_still_the_beginning() {
+    let lab = Lab::new();
+    write(&lab.repo.join("a.txt"), "one\ntwo\nthree\nuncommitted\n");
+    let (tree, _) = lab.make_from(&lab.repo, "ses_1", true);
+    write(&Path::new(&tree.path).join("a.txt"), "one\ntwo\nthree\nuncommitted, and more\n");
+    git(Path::new(&tree.path), &["commit", "-q", "-a", "--amend", "-m", "mine now"]);
+    bring(&lab, &tree).unwrap();
+    assert_eq!(read(&lab.repo.join("a.txt")), "one\ntwo\nthree\nuncommitted, and more\n");
+}
+
 /// Each row: what home and the task do, and what is said. Nothing changes anywhere.
 #[test]
 fn a_conflict_is_told_by_file_and_hunk_and_changes_nothing() {
@@ -507,7 +553,7 @@ fn what_a_merge_cannot_bring_keeps_the_worktree() {
     write(&top.join("clone/file"), "x\n");
     write(&top.join("a.txt"), "x\n");
     let merged = bring(&lab, &tree).unwrap();
-    assert!(!merged.released && merged.notes[0].contains("clone in it is a repository of its own"), "{merged:?}");
+    assert!(!merged.released && merged.notes[0].contains("clone is a repository of its own"), "{merged:?}");
     assert!(top.join("clone/file").exists());
     assert_eq!(lab.trees.diff(&tree).unwrap().left_out, ["clone"]);
 

@@ -5,7 +5,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use posse_engine::content_hash;
-use posse_session::{Event, Hash, Ids, Kind, Record, SessionId, Text};
+use posse_session::{Event, Hash, Ids, Kind, Record, Segment, SessionId, Text};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -26,9 +26,12 @@ pub(super) struct Imports {
 pub(super) struct Tree {
     pub(super) root: SessionId,
     pub(super) sessions: Vec<Imports>,
+    /// A session of another tree that begins with words of this one, if any does.
+    pub(super) shown_by: Option<SessionId>,
 }
 
 pub(super) struct Imported {
+    /// What another tree shows comes before it.
     pub(super) trees: Vec<Tree>,
     /// What stands in the file beside the records, by hash.
     pub(super) blobs: HashMap<Hash, String>,
@@ -77,7 +80,8 @@ pub(super) fn read(text: &str) -> Result<Imported, String> {
         return Err(format!("there is no record in it; {ACCEPTED}"));
     }
     let missing = restore(&mut logs, &blobs);
-    Ok(Imported { trees: trees(logs)?, blobs, missing })
+    adopt(&mut logs);
+    Ok(Imported { trees: in_order(trees(logs)?)?, blobs, missing })
 }
 
 /// Says what a file is that is something else.
@@ -127,9 +131,69 @@ fn restore(logs: &mut [Imports], blobs: &HashMap<Hash, String>) -> usize {
     missing
 }
 
+/// The stretches of other logs that a session begins with.
+fn segments(log: &Imports) -> impl Iterator<Item = &Segment> {
+    log.records.iter().filter_map(|record| if let Event::Forked { segments } = &record.event { Some(segments) } else { None }).flatten()
+}
+
+/// A task that is in the file only because a fork begins with its words is a session of its own here: nobody waits for it.
+fn adopt(logs: &mut [Imports]) {
+    let known: HashSet<SessionId> = logs.iter().map(|log| log.session.clone()).collect();
+    let shown: HashSet<SessionId> = logs.iter().flat_map(segments).map(|segment| segment.session.clone()).collect();
+    // A parent may come after its child; each round settles one level at least.
+    let mut roots: HashMap<SessionId, SessionId> = HashMap::new();
+    loop {
+        let before = roots.len();
+        for log in logs.iter_mut().filter(|log| shown.contains(&log.session)) {
+            let Some(Event::Created { kind, root, parent, depth, .. }) = log.records.first_mut().map(|record| &mut record.event) else {
+                continue;
+            };
+            let Some(above) = parent.as_ref().filter(|_| !known.contains(root)) else { continue };
+            if !known.contains(above) {
+                (*kind, *root, *parent, *depth) = (Kind::Root, log.session.clone(), None, 0);
+            } else if let Some(theirs) = roots.get(above) {
+                *root = theirs.clone();
+            } else {
+                continue;
+            }
+            roots.insert(log.session.clone(), root.clone());
+        }
+        if roots.len() == before {
+            return;
+        }
+    }
+}
+
+/// What is shown stands before who shows it: whoever reads a fork finds what it begins with, whenever the import was cut short.
+fn in_order(mut left: Vec<Tree>) -> Result<Vec<Tree>, String> {
+    let tree_of: HashMap<SessionId, SessionId> =
+        left.iter().flat_map(|tree| tree.sessions.iter().map(|log| (log.session.clone(), tree.root.clone()))).collect();
+    let needs = |tree: &Tree| -> Vec<SessionId> {
+        let shown = tree.sessions.iter().flat_map(segments).filter_map(|segment| tree_of.get(&segment.session));
+        shown.filter(|root| **root != tree.root).cloned().collect()
+    };
+    let mut shown_by: HashMap<SessionId, SessionId> = HashMap::new();
+    for tree in &left {
+        shown_by.extend(needs(tree).into_iter().map(|root| (root, tree.root.clone())));
+    }
+    for tree in &mut left {
+        tree.shown_by = shown_by.remove(&tree.root);
+    }
+    let mut ordered: Vec<Tree> = Vec::new();
+    while !left.is_empty() {
+        let is_ready = |tree: &Tree| needs(tree).iter().all(|root| ordered.iter().any(|written| written.root == *root));
+        let Some(place) = left.iter().position(is_ready) else {
+            return Err(format!("{} begins with itself: its forks show each other", left[0].root));
+        };
+        ordered.push(left.remove(place));
+    }
+    Ok(ordered)
+}
+
 /// The logs as trees, each with its root and with every parent.
 fn trees(logs: Vec<Imports>) -> Result<Vec<Tree>, String> {
     let known: HashSet<SessionId> = logs.iter().map(|log| log.session.clone()).collect();
+    let lengths: HashMap<SessionId, u64> = logs.iter().map(|log| (log.session.clone(), log.records.len() as u64)).collect();
     let mut trees: Vec<Tree> = Vec::new();
     for log in logs {
         let Some(Event::Created { kind, root, parent, .. }) = log.records.first().map(|record| &record.event) else { continue };
@@ -145,14 +209,22 @@ fn trees(logs: Vec<Imports>) -> Result<Vec<Tree>, String> {
             _ if !known.contains(root) => return Err(format!("{id} belongs to {root}, which is not in the file; {whole}")),
             _ => {}
         }
-        let segments =
-            log.records.iter().filter_map(|record| if let Event::Forked { segments } = &record.event { Some(segments) } else { None });
-        if let Some(segment) = segments.flatten().find(|segment| !known.contains(&segment.session)) {
-            return Err(format!("{id} goes on from {}, which is not in the file", segment.session));
+        for segment in segments(&log) {
+            let earlier = "; what it begins with is in a file that this version of posse exports";
+            match lengths.get(&segment.session) {
+                None => return Err(format!("{id} goes on from {}, which is not in the file{earlier}", segment.session)),
+                Some(length) if *length < segment.to => {
+                    return Err(format!(
+                        "{id} goes on from record {} of {}, which is not in the file{earlier}",
+                        segment.to, segment.session
+                    ));
+                }
+                Some(_) => {}
+            }
         }
         match trees.iter_mut().find(|tree| tree.root == *root) {
             Some(tree) => tree.sessions.push(log),
-            None => trees.push(Tree { root: root.clone(), sessions: vec![log] }),
+            None => trees.push(Tree { root: root.clone(), sessions: vec![log], shown_by: None }),
         }
     }
     let begins = |tree: &Tree| tree.sessions.iter().any(|log| log.session == tree.root);
