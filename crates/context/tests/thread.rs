@@ -2,15 +2,14 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod common;
+
+use common::{record, say};
 use posse_context::{Environment, Instruction, Thread, changes, system};
 use posse_session::{
-    BatchId, Block, CallId, Entry, EntryId, Event, Finish, Hash, How, Message, ModelFailure, Outcome, Part, Record, Role, SessionId,
-    Source, Spawn, Text, Timestamp, To,
+    Block, CallId, Entry, EntryId, Event, Finish, Hash, How, Message, ModelFailure, Outcome, Part, Record, Role, SessionId, Source, Spawn,
+    Text, Timestamp, To,
 };
-
-fn record(seq: u64, event: Event) -> Record {
-    Record { seq, at: Timestamp(seq), batch: BatchId::new("b"), event }
-}
 
 fn weave(events: Vec<Event>) -> Vec<String> {
     let mut thread = Thread::default();
@@ -59,10 +58,6 @@ fn line(role: Role, block: &Block) -> String {
     }
 }
 
-fn say(id: &str, text: &str) -> Event {
-    Event::Queued { entry: Entry::user(EntryId::new(id), text) }
-}
-
 fn step(step: u64, took: &[&str]) -> Event {
     Event::StepStarted {
         step,
@@ -82,17 +77,7 @@ fn place(call: &str) -> Part {
 }
 
 fn called(call: &str, wire_id: &str, input: &str) -> Event {
-    Event::Called {
-        call: CallId::new(call),
-        tool: "t".into(),
-        input: input.into(),
-        wire_id: wire_id.into(),
-        touches: Vec::new(),
-        repeatable: false,
-        title: String::new(),
-        decision: None,
-        consented: false,
-    }
+    common::called(call, "t", input, wire_id)
 }
 
 fn finished(call: &str, outcome: Outcome) -> Event {

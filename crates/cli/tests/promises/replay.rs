@@ -374,11 +374,15 @@ fn a_replay_is_not_held_up_by_the_limits_of_a_provider() {
     });
     let file = tape(&there);
     there.run(&["--record", file.to_str().unwrap(), "go"]).expect_code(0);
-    let here = elsewhere("");
-    here.configure(&json!({"concurrency": {"default": 1}}));
-    let began = Instant::now();
-    replay(&here, &file, &["go"]).expect_code(0);
-    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    // Held up it would take five seconds every time; a slow machine takes that long once in a while.
+    let quick = |_| {
+        let here = elsewhere("");
+        here.configure(&json!({"concurrency": {"default": 1}}));
+        let began = Instant::now();
+        replay(&here, &file, &["go"]).expect_code(0);
+        began.elapsed() < Duration::from_secs(5)
+    };
+    assert!((0..4).any(quick));
 }
 
 /// Several that were asked the same thing each give their own answer again, whichever of them is first here.

@@ -1,7 +1,12 @@
 //! What the tests of transcripts share: little logs, written by hand or by dice.
 //!
 //! Each test file uses its own part of this, so what one of them leaves alone is not dead.
-#![allow(dead_code, unreachable_pub)]
+#![allow(dead_code, unreachable_pub, unused_imports)]
+
+#[path = "../../../session/tests/common/dice.rs"]
+pub mod dice;
+
+pub use dice::Dice;
 
 use posse_session::{BatchId, CallId, Entry, EntryId, Event, Outcome, Record, Text, Timestamp};
 
@@ -41,30 +46,4 @@ pub fn called(call: &str, tool: &str, input: &str, wire_id: &str) -> Event {
 
 pub fn done(call: &str, output: impl Into<Text>) -> Event {
     Event::CallFinished { call: CallId::new(call), outcome: Outcome::done(output) }
-}
-
-/// Small, seeded, the same everywhere.
-pub struct Dice(u64);
-
-impl Dice {
-    pub fn new(seed: u64) -> Self {
-        let mut dice = Self(seed.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
-        for _ in 0..4 {
-            dice.roll(7);
-        }
-        dice
-    }
-
-    /// A number below `sides`.
-    pub fn roll(&mut self, sides: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % sides
-    }
-
-    /// True once in `times`.
-    pub fn once_in(&mut self, times: u64) -> bool {
-        self.roll(times) == 0
-    }
 }
